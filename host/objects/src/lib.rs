@@ -23,7 +23,7 @@ pub use policy::{PolicyObject, PolicySource};
 pub use status::{ControllerFigures, EngineFacts, ObjectFacts, ObjectStatus, StatusChange};
 
 /// The API group of the objects.
-pub const GROUP: &str = "windlass.dev";
+pub const GROUP: &str = windlass_core::rights::grants::HOST_GROUP;
 /// The group and version of the objects.
 pub const OBJECTS_API_VERSION: &str = windlass_manifest::API_VERSION;
 /// The kind of a plugin of the whole cluster.

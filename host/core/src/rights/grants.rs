@@ -2,7 +2,8 @@
 //!
 //! All layers must allow a request: the manifest, the operator's policy, and the host's ceiling. Some requests are
 //! denied even if all layers allow them: requests in the host's own namespace, and requests for kinds that another
-//! plugin installs. The caller supplies the layers; this module only decides.
+//! plugin installs. Writes of the host's own objects need rules without `*`. The caller supplies the layers; this module
+//! only decides.
 
 mod denial;
 mod denials;
@@ -17,7 +18,7 @@ use crate::object::ObjectKey;
 pub use denial::{Cause, Denial, Layer};
 pub use denials::{DenialCount, Denials};
 pub use http::{Cidr, CidrError, HttpRule, Scheme};
-pub use rule::{Access, Rule, resource_name};
+pub use rule::{Access, HOST_GROUP, Rule, resource_name};
 
 use denial::missing_rule;
 pub(crate) use http::address;
@@ -36,7 +37,14 @@ pub struct Allowance {
 
 impl Allowance {
     fn allows(&self, access: &Access<'_>) -> bool {
-        self.rules.iter().any(|rule| rule.allows(access))
+        let is_of_host = access.writes_host_object();
+        self.rules.iter().any(|rule| rule.allows(access) && (!is_of_host || rule.names_resource(access.resource)))
+    }
+
+    /// Whether the CRD `name` may be installed. `*` covers no CRD of the host.
+    fn allows_crd(&self, name: &str) -> bool {
+        let is_of_host = name.split_once('.').is_some_and(|(_, group)| group == HOST_GROUP);
+        if is_of_host { self.crds.iter().any(|crd| crd == name) } else { holds(&self.crds, name) }
     }
 }
 
@@ -141,12 +149,14 @@ impl Grants {
 
     /// Whether the CRD `name` may be installed or updated.
     pub fn check_crd(&self, name: &str) -> Result<(), Denial> {
-        self.check_name(|allowance| &allowance.crds, name, "crds", "install the CustomResourceDefinition")
+        let allows = |allowance: &Allowance| allowance.allows_crd(name);
+        self.check_name(allows, name, "crds", "install the CustomResourceDefinition")
     }
 
     /// Whether the finalizer `name` may be added and removed. Pass `*` to ask for all finalizers.
     pub fn check_finalizer(&self, name: &str) -> Result<(), Denial> {
-        self.check_name(|allowance| &allowance.finalizers, name, "finalizers", "add or remove the finalizer")
+        let allows = |allowance: &Allowance| holds(&allowance.finalizers, name);
+        self.check_name(allows, name, "finalizers", "add or remove the finalizer")
     }
 
     /// The ranges of non-public addresses that each of the operator's layers lists in rules for which `covers` holds.
@@ -255,12 +265,12 @@ impl Grants {
 
     fn check_name(
         &self,
-        names: impl Fn(&Allowance) -> &[String],
+        allows: impl Fn(&Allowance) -> bool,
         name: &str,
         field: &str,
         deed: &str,
     ) -> Result<(), Denial> {
-        let lacking = self.lacking(|allowance| holds(names(allowance), name));
+        let lacking = self.lacking(allows);
         if lacking.is_empty() {
             return Ok(());
         }

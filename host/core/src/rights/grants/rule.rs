@@ -5,6 +5,10 @@ use std::fmt;
 
 use crate::object::ObjectKey;
 
+/// The API group of the host's own objects. Its policies grant rights, so a plugin that may write everything may not
+/// write these: it could grant itself what no rule gives, such as HTTP requests, or the rights of other plugins.
+pub const HOST_GROUP: &str = "windlass.dev";
+
 /// One rule. A request must match every listed dimension. `*` in a list of groups, resources or verbs matches
 /// everything.
 ///
@@ -55,6 +59,11 @@ impl Access<'_> {
         self.key.and_then(|key| key.namespace.as_deref())
     }
 
+    /// Whether the request writes an object of the host. Then `*` does not cover its resource.
+    pub(super) fn writes_host_object(&self) -> bool {
+        self.group == HOST_GROUP && !matches!(self.verb, "get" | "list" | "watch")
+    }
+
     /// The resource as rules write it: `deployments/scale`.
     #[must_use]
     pub fn path(&self) -> String {
@@ -102,6 +111,11 @@ impl Rule {
                 subresource == access.subresource && (resource == "*" || resource == access.resource)
             }
         })
+    }
+
+    /// Whether the rule names the resource, or a subresource of it, other than by `*`.
+    pub(super) fn names_resource(&self, resource: &str) -> bool {
+        self.resources.iter().any(|item| item.split_once('/').map_or(&**item, |(named, _)| named) == resource)
     }
 
     fn reaches(&self, access: &Access<'_>) -> bool {

@@ -215,6 +215,40 @@ fn definitions_and_finalizers_are_granted_by_name() {
 }
 
 #[test]
+fn a_star_covers_no_write_of_an_object_of_the_host() {
+    let all = || vec!["*".to_owned()];
+    let everything = Rule { groups: all(), resources: all(), verbs: all(), ..Rule::default() };
+    let literal = Rule { resources: vec!["*".into(), "clusterpluginpolicies".into()], ..everything.clone() };
+    let key = ObjectKey::cluster("shop");
+    let policies = Access {
+        verb: "create",
+        group: HOST_GROUP,
+        resource: "clusterpluginpolicies",
+        subresource: "",
+        namespaced: false,
+        key: Some(&key),
+    };
+    let grants = |policy: &Rule| Grants::new(vec![literal.clone()]).bounded(Layer::Policy, bound(vec![policy.clone()]));
+    let denied = text(grants(&everything).check(&policies));
+    assert!(denied.contains("nothing in its policy"), "{denied}");
+    for verb in ["update", "patch", "delete", "deletecollection"] {
+        assert!(!grants(&everything).allows(&Access { verb, ..policies }), "{verb}");
+    }
+    for verb in ["get", "list", "watch"] {
+        assert!(grants(&everything).allows(&Access { verb, ..policies }), "{verb}");
+    }
+    assert!(grants(&literal).allows(&policies));
+    assert!(grants(&everything).allows(&Access { group: "apps.windlass.dev", ..policies }));
+
+    let named = ["*", "clusterpluginpolicies.windlass.dev", "webapps.apps.windlass.dev"].map(str::to_owned);
+    let installs = |crds: &[String], name: &str| {
+        Grants::asked(Allowance { crds: crds.to_vec(), ..Allowance::default() }).check_crd(name).is_ok()
+    };
+    assert!(!installs(&named[..1], &named[1]) && installs(&named[1..2], &named[1]));
+    assert!(installs(&named[..1], &named[2]));
+}
+
+#[test]
 fn a_denial_is_counted_while_grants_change() {
     let live = LiveGrants::new(Grants::new(vec![rule()]));
     let key = ObjectKey::namespaced("prod", "shop");
