@@ -8,6 +8,7 @@ use http::Method;
 use k8s_openapi::ByteString;
 use kube::Client;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use windlass_core::rights::principal::Principal;
 use windlass_core::secret::confidential::Confidential;
@@ -71,18 +72,10 @@ impl OwnObjects {
 
     /// The bytes at `key` in the `binaryData` of a `ConfigMap`.
     pub async fn file(&self, namespace: &str, name: &str, key: &str) -> Result<Vec<u8>, OwnObjectError> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct ConfigMap {
-            #[serde(default)]
-            binary_data: BTreeMap<String, ByteString>,
-        }
         const KIND: &str = "ConfigMap";
         let text = self.get(KIND, "configmaps", namespace, name).await?;
         let unusable = |problem: String| OwnObjectError::Unusable { kind: KIND, name: name.to_owned(), problem };
-        let read: ConfigMap =
-            serde_json::from_str(&text).map_err(|_| unusable("the answer is not a ConfigMap".to_owned()))?;
-        let file = read.binary_data.into_iter().find(|(its, _)| its == key).map(|(_, ByteString(file))| file);
+        let file = file_in(&text, key).map_err(|_| unusable("the answer is not a ConfigMap".to_owned()))?;
         file.ok_or_else(|| unusable(format!("it has no key {key:?} in binaryData; name its key in the source")))
     }
 
@@ -170,6 +163,19 @@ impl OwnObjects {
     }
 }
 
+/// The bytes at `key` in the `binaryData` of a `ConfigMap`. Other keys are not decoded, because they may be large.
+fn file_in(config_map: &str, key: &str) -> serde_json::Result<Option<Vec<u8>>> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct ConfigMap<'a> {
+        #[serde(borrow, default)]
+        binary_data: BTreeMap<String, &'a RawValue>,
+    }
+    let read: ConfigMap<'_> = serde_json::from_str(config_map)?;
+    let file = read.binary_data.get(key).map(|value| serde_json::from_str::<ByteString>(value.get()));
+    Ok(file.transpose()?.map(|ByteString(file)| file))
+}
+
 /// Why a status was not written.
 #[derive(Debug, thiserror::Error)]
 pub enum StatusWriteError {
@@ -189,5 +195,20 @@ impl StatusWriteError {
     #[must_use]
     pub fn is_gone(&self) -> bool {
         matches!(self, Self::Request(error) if matches!(error.code(), Some(404 | 409)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_named_key_of_a_config_map_is_decoded() {
+        let text =
+            json!({"binaryData": {"a.wasm": "YQ==", "b.wasm": "no base64"}, "data": {"c.wasm": "c"}}).to_string();
+        let file = |key| file_in(&text, key).ok().flatten();
+        assert_eq!([file("a.wasm"), file("b.wasm"), file("c.wasm")], [Some(b"a".to_vec()), None, None]);
+        assert!(file_in(&text, "b.wasm").is_err());
+        assert!(file_in("{}", "a.wasm").expect("it is an object").is_none());
     }
 }

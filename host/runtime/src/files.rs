@@ -178,7 +178,11 @@ impl Files {
 
     fn blind(&mut self, directory: &str, problem: String) {
         if self.problem.as_ref() != Some(&problem) {
-            tracing::error!(directory, error = problem, "cannot look for changed files: the files last seen still count");
+            tracing::error!(
+                directory,
+                error = problem,
+                "cannot look for changed files: the files last seen still count"
+            );
             self.problem = Some(problem);
         }
     }
