@@ -7,6 +7,7 @@
 mod artefact;
 mod condition;
 pub mod definitions;
+mod facts;
 mod grant;
 mod plan;
 mod plugin;
@@ -16,11 +17,12 @@ mod status;
 
 pub use artefact::{ArtefactOrigin, InstalledArtefact};
 pub use condition::{ConditionReason, ConditionStatus, ConditionType, ObjectCondition};
+pub use facts::{ControllerFigures, EngineFacts, ObjectFacts, RefusedFile};
 pub use grant::{GrantRefusal, PolicyJudgement, judge};
 pub use plan::{FetchFailure, FetchState, ObjectPlan, PlanInputs, WantedFiles, plan};
 pub use plugin::{ConfigMapSource, OciSource, PluginObject, PluginSource, RolloutSpec};
 pub use policy::{PolicyObject, PolicySource};
-pub use status::{ControllerFigures, EngineFacts, ObjectFacts, ObjectStatus, StatusChange};
+pub use status::{ObjectStatus, StatusChange};
 
 /// The API group of the objects.
 pub const GROUP: &str = windlass_core::rights::grants::HOST_GROUP;

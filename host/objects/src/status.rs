@@ -6,7 +6,8 @@ use windlass_core::life::plugin_state::PluginState;
 
 use crate::artefact::InstalledArtefact;
 use crate::condition::{ConditionReason, ConditionStatus, ConditionType, ObjectCondition};
-use crate::plan::{FetchState, ObjectPlan};
+use crate::facts::{ControllerFigures, ObjectFacts};
+use crate::plan::FetchState;
 
 /// The longest message of a condition, in bytes.
 const CONDITION_MESSAGE_BYTES_MAX: usize = 1024;
@@ -14,72 +15,6 @@ const CONDITION_MESSAGE_BYTES_MAX: usize = 1024;
 /// The fields that only some statuses have.
 const OPTIONAL_FIELDS: [&str; 8] =
     ["version", "digest", "image", "holder", "queued", "failing", "controllers", "lastFailure"];
-
-/// The facts about a plugin that has files.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EngineFacts {
-    /// The state that the status page and the metrics show.
-    pub state: PluginState,
-    /// Why it is in this state, or what is wrong with the running version.
-    pub why: Option<String>,
-    /// Whether the running version does its work.
-    pub is_well: bool,
-    /// The version in the manifest of the running file.
-    pub version: Option<String>,
-    /// The SHA-256 of the running file, in hexadecimal.
-    pub digest: Option<String>,
-    /// Why the newest file does not run, if it was refused.
-    pub refused: Option<String>,
-    /// Why the newest version was rolled back, if it was.
-    pub rolled_back: Option<String>,
-    /// Whether a newer version is to take over.
-    pub is_swapping: bool,
-    /// Whether a newer version waits, and is called as a shadow if it can be.
-    pub has_next: bool,
-    /// The figures of its controllers.
-    pub controllers: Vec<ControllerFigures>,
-    /// The controller and the object of the last failure.
-    pub last_failure: Option<(String, String)>,
-}
-
-/// The figures of one controller.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ControllerFigures {
-    /// The controller's name.
-    pub name: String,
-    /// Its state, in `kebab-case`.
-    pub state: &'static str,
-    /// Objects that wait.
-    pub queued: u64,
-    /// Objects that fail.
-    pub failing: u64,
-}
-
-/// Everything on which a status depends.
-#[derive(Clone, Copy, Debug)]
-pub struct ObjectFacts<'a> {
-    /// The plan for the object.
-    pub plan: &'a ObjectPlan,
-    /// The facts about the plugin. `None` if it has no file of it.
-    pub engine: Option<&'a EngineFacts>,
-    /// The replica that holds the plugin's lease.
-    pub holder: Option<&'a str>,
-    /// Why the files of the plan could not be written, if so. The host tries again.
-    pub install_error: Option<&'a str>,
-}
-
-impl ObjectFacts<'_> {
-    /// Whether another file runs than the one that should, and neither was it refused nor does it wait as a shadow. The
-    /// host then has not loaded it yet.
-    fn is_awaited(&self) -> bool {
-        let (Some(engine), Some(files)) = (self.engine, &self.plan.files) else { return false };
-        let is_other = |digest: &str| files.artefact.file_digest.strip_prefix("sha256:") != Some(digest);
-        engine.digest.as_deref().is_some_and(is_other)
-            && engine.refused.is_none()
-            && engine.rolled_back.is_none()
-            && !engine.has_next
-    }
-}
 
 /// How a status differs from the stored one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -301,8 +236,8 @@ fn compiled(facts: &ObjectFacts<'_>) -> ObjectCondition {
             is_not(ConditionStatus::False, ConditionReason::Compiling, Some("it is being compiled"))
         }
         PluginState::NotLoaded => is_not(ConditionStatus::False, ConditionReason::NotLoaded, engine.why.as_deref()),
-        _ if engine.refused.is_some() && engine.rolled_back.is_none() => {
-            is_not(ConditionStatus::False, ConditionReason::NotLoaded, engine.refused.as_deref())
+        _ if facts.refused().is_some() && facts.rolled_back().is_none() => {
+            is_not(ConditionStatus::False, ConditionReason::NotLoaded, facts.refused())
         }
         _ if facts.is_awaited() => {
             is_not(ConditionStatus::Unknown, ConditionReason::Compiling, Some("the newest file is not compiled yet"))
@@ -370,11 +305,11 @@ fn progress(facts: &ObjectFacts<'_>) -> (ConditionStatus, ConditionReason, Strin
         return goes_on(ConditionReason::CannotWrite, &single_line(&message, CONDITION_MESSAGE_BYTES_MAX));
     }
     let Some(engine) = facts.engine else { return goes_on(ConditionReason::Compiling, "the file is being installed") };
-    if let Some(why) = &engine.rolled_back {
+    if let Some(why) = facts.rolled_back() {
         let message = format!("the newest version was rolled back: {why}");
         return still(ConditionReason::RolledBack, &single_line(&message, CONDITION_MESSAGE_BYTES_MAX));
     }
-    if engine.refused.is_some() {
+    if facts.refused().is_some() {
         return still(ConditionReason::Stalled, "the newest file cannot be run; the condition Compiled says why");
     }
     if engine.has_next {

@@ -2,8 +2,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::*;
+use crate::facts::{EngineFacts, RefusedFile};
 use crate::grant::GrantRefusal;
-use crate::plan::{FetchFailure, WantedFiles};
+use crate::plan::{FetchFailure, ObjectPlan, WantedFiles};
 use crate::plugin::PluginObject;
 
 const IMAGE: &str = "r.example/shop:1";
@@ -40,6 +41,10 @@ fn engine(state: PluginState) -> EngineFacts {
         controllers: vec![ControllerFigures { name: "web".to_owned(), state: "running", queued: 0, failing: 0 }],
         last_failure: None,
     }
+}
+
+fn file(digest: Option<&str>, reason: &str) -> RefusedFile {
+    RefusedFile { digest: digest.map(str::to_owned), reason: reason.to_owned() }
 }
 
 /// The conditions as TYPE=STATUS/REASON.
@@ -84,10 +89,10 @@ fn a_failed_fetch_beside_a_running_version_is_shown_as_both() {
 #[test]
 fn a_rolled_back_version_is_told_from_one_that_cannot_be_loaded() {
     let plugin = plugin();
-    let refused = EngineFacts { refused: Some("no component".to_owned()), ..engine(PluginState::Running) };
+    let refused = EngineFacts { refused: Some(file(None, "no component")), ..engine(PluginState::Running) };
     let of_refused = shown(&plan(&plugin), Some(&refused));
     assert_eq!((&*of_refused["Compiled"], &*of_refused["Progressing"]), ("False/NotLoaded", "False/Stalled"));
-    let rolled_back = EngineFacts { rolled_back: Some("it failed".to_owned()), is_well: false, ..refused };
+    let rolled_back = EngineFacts { rolled_back: Some(file(Some("bb"), "it failed")), is_well: false, ..refused };
     let of_rolled_back = shown(&plan(&plugin), Some(&rolled_back));
     assert_eq!((&*of_rolled_back["Compiled"], &*of_rolled_back["Healthy"]), ("True/Compiled", "False/Flawed"));
     assert_eq!(of_rolled_back["Progressing"], "False/RolledBack");
@@ -171,8 +176,25 @@ fn a_version_that_is_not_compiled_yet_is_on_its_way() {
     assert_eq!(awaited["Running"], "True/Running");
     let waits = EngineFacts { has_next: true, ..former.clone() };
     assert_eq!(shown(&plan(&plugin), Some(&waits))["Progressing"], "True/Shadowing");
-    let rolled_back = EngineFacts { rolled_back: Some("it failed".to_owned()), ..former };
+    let rolled_back = EngineFacts { rolled_back: Some(file(Some("bb"), "it failed")), ..former.clone() };
     assert_eq!(shown(&plan(&plugin), Some(&rolled_back))["Progressing"], "False/RolledBack");
+    // What became of an earlier file says nothing about the one that was installed since.
+    let earlier = Some(file(Some("earlier"), "it failed"));
+    let of_earlier = EngineFacts { rolled_back: earlier.clone(), refused: earlier, ..former };
+    assert_eq!(shown(&plan(&plugin), Some(&of_earlier)), awaited);
+}
+
+#[test]
+fn fields_that_may_be_missing_are_listed() {
+    let (plugin, mut engine) = (plugin(), engine(PluginState::Running));
+    let plan = plan(&plugin);
+    engine.last_failure = Some(("web".to_owned(), "a".to_owned()));
+    let names = |engine, holder| -> BTreeSet<_> {
+        fields(&ObjectFacts { plan: &plan, engine, holder, install_error: None }).keys().cloned().collect()
+    };
+    let (all, always) = (names(Some(&engine), Some("me")), names(None, None));
+    let optional: BTreeSet<_> = all.difference(&always).map(String::as_str).collect();
+    assert_eq!(optional, OPTIONAL_FIELDS.into());
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! The facts about a plugin for the status of its object, taken from the same values as `/plugins`.
 
-use windlass_objects::{ControllerFigures, EngineFacts};
+use windlass_objects::{ControllerFigures, EngineFacts, RefusedFile};
 
 use super::super::locked;
-use super::{PluginHealth, PluginStatus};
+use super::{NotTaken, PluginHealth, PluginStatus};
 
 impl PluginStatus {
     /// The SHA-256 of the file that runs.
@@ -29,14 +29,15 @@ impl PluginStatus {
             last.map(|(key, failure)| (failure.at, controller.own_name().to_owned(), key.to_string()))
         });
         let last_failure = failures.max().map(|(_, controller, key)| (controller, key));
+        let file = |it: NotTaken| RefusedFile { digest: it.digest.map(|digest| digest.to_string()), reason: it.reason };
         EngineFacts {
             state: health.state,
             is_well: health.is_well,
             why: health.why,
             version: current.plugin.as_ref().map(|plugin| plugin.manifest().version.clone()),
             digest: current.plugin.as_ref().map(|plugin| plugin.digest().to_string()),
-            refused: current.not_taken.map(|it| it.reason),
-            rolled_back: current.rejected.map(|it| it.reason),
+            refused: current.not_taken.map(file),
+            rolled_back: current.rejected.map(file),
             is_swapping: current.pending.is_some(),
             has_next: locked(&self.next).is_some(),
             controllers: figures.collect(),
