@@ -12,7 +12,7 @@ use windlass_core::rights::fence::Fenced;
 use windlass_kube::LeaseKind;
 
 use super::elector::LeaseFigures;
-use super::{Leadership, LeaseStanding, PluginReplicas, PluginTerm};
+use super::{Leadership, LeaseMode, LeaseStanding, PluginReplicas, PluginTerm};
 use crate::observe::status::{LeaseView, ReplicasView as _};
 use crate::supervise::{Panics, supervise};
 
@@ -107,6 +107,9 @@ impl PluginTerm {
     }
 }
 
+/// In place of a plugin's name, decides the lease of the objects that share one. No plugin has a name with a dot.
+const SHARED_BY_OBJECTS: &str = "ungranted.objects";
+
 /// The name under which the object of `plugin` takes a slot. No plugin has a name with a blank.
 fn of_object(plugin: &str) -> Arc<str> {
     format!("object {plugin}").into()
@@ -168,15 +171,28 @@ impl Leadership {
         plugin_lease(Some(lease), standing)
     }
 
+    /// Whether each plugin has a lease of its own.
+    pub(crate) fn has_lease_per_plugin(&self) -> bool {
+        self.settings.mode == LeaseMode::PerPlugin
+    }
+
     /// Takes a slot for the object of `plugin` until [`Leadership::leave_object`], whether or not the plugin is started
-    /// here. So there is one replica that reports about it.
-    pub(crate) fn take_for_object(&self, plugin: &Arc<str>, stop: &CancellationToken, panics: &Panics) -> PluginLease {
-        self.take_as(&of_object(plugin), plugin, stop, panics)
+    /// here. So there is one replica that reports about it. If `shares`, the slot is of a lease that all such objects
+    /// share, so that no one can cause a lease by creating an object.
+    pub(crate) fn take_for_object(
+        &self,
+        plugin: &Arc<str>,
+        shares: bool,
+        stop: &CancellationToken,
+        panics: &Panics,
+    ) -> PluginLease {
+        let lease_of = if shares { SHARED_BY_OBJECTS.into() } else { plugin.clone() };
+        self.take_as(&of_object(plugin), &lease_of, stop, panics)
     }
 
     /// Gives up the slot of the object of `plugin`.
-    pub(crate) fn leave_object(&self, plugin: &str) {
-        self.leave_as(&of_object(plugin), plugin);
+    pub(crate) fn leave_object(&self, plugin: &str, shares: bool) {
+        self.leave_as(&of_object(plugin), if shares { SHARED_BY_OBJECTS } else { plugin });
     }
 
     /// Gives up the slot of `plugin`, which has ended. A lease on which no plugin here depends is released.

@@ -186,6 +186,21 @@ async fn a_lease_is_released_with_its_last_plugin_and_sought_for_the_next() {
     stop.cancel();
 }
 
+#[tokio::test]
+async fn objects_that_are_granted_nothing_share_a_lease() {
+    let server = ApiServer::start(Config::default()).await.expect("loopback");
+    let (connection, stop, panics) = (connected(&server).await, CancellationToken::new(), Panics::default());
+    let settings = LeaseSettings { mode: LeaseMode::PerPlugin, ..settings() };
+    let leadership = Leadership::new(settings, &connection, &"one".into(), &stop).expect("names that can be");
+    let leases = || leadership.slots.lock().keys().map(ToString::to_string).collect::<Vec<_>>();
+    for plugin in ["a", "b"] {
+        leadership.take_for_object(&plugin.into(), true, &stop, &panics);
+    }
+    leadership.take_for_object(&"c".into(), false, &stop, &panics);
+    assert_eq!(leases(), ["windlass-many-plugin-c", "windlass-many-plugin-ungranted.objects"]);
+    stop.cancel();
+}
+
 /// The test's only thread stands for the host's worker threads.
 #[tokio::test]
 async fn a_lease_is_renewed_while_the_hosts_own_threads_are_busy() {

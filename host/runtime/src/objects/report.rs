@@ -1,7 +1,7 @@
 //! Writes the status of objects, and Events about them. Each object has one writer: the replica that holds its plugin's
 //! lease, whether or not it can run the plugin.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,9 +40,16 @@ const CONCURRENT_WRITES_MAX: usize = 64;
 pub(super) struct Reporter {
     host: Arc<Host>,
     objects: OwnObjects,
-    leases: BTreeMap<String, PluginLease>,
+    leases: BTreeMap<String, ObjectLease>,
     written: BTreeMap<String, WrittenStatus>,
     writing: JoinSet<(String, String, Result<(), StatusWriteError>)>,
+}
+
+/// The lease whose holder writes the status of an object.
+struct ObjectLease {
+    lease: PluginLease,
+    /// Whether it is the one of all objects that are granted nothing.
+    is_shared: bool,
 }
 
 /// The last write of one status.
@@ -65,22 +72,25 @@ impl Reporter {
     /// Competes for the leases of exactly these plugins.
     pub(super) fn follow(&mut self, plans: &[ObjectPlan], stop: &CancellationToken) {
         let Host { leadership, panics, .. } = &*self.host;
-        let names: BTreeSet<_> = plans.iter().map(|plan| &*plan.plugin.name).collect();
-        let uids: BTreeMap<_, _> = plans.iter().map(|plan| (&*plan.plugin.name, &*plan.plugin.uid)).collect();
-        self.written.retain(|name, written| uids.get(&**name) == Some(&&*written.uid));
-        self.leases.retain(|name, _| {
-            let stays = names.contains(&**name);
+        // An object that is granted nothing needs no lease of its own.
+        let per_plugin = leadership.has_lease_per_plugin();
+        let shares = |plan: &ObjectPlan| per_plugin && plan.files.is_none() && plan.refusal.is_some();
+        let wanted: BTreeMap<_, _> = plans.iter().map(|plan| (&*plan.plugin.name, plan)).collect();
+        self.written.retain(|name, written| wanted.get(&**name).is_some_and(|it| it.plugin.uid == written.uid));
+        self.leases.retain(|name, held| {
+            let stays = wanted.get(&**name).is_some_and(|plan| shares(plan) == held.is_shared);
             if !stays {
-                leadership.leave_object(name);
+                leadership.leave_object(name, held.is_shared);
             }
             stays
         });
-        for name in names {
+        for (name, plan) in wanted {
             if self.leases.contains_key(name) {
                 continue;
             }
-            let lease = leadership.take_for_object(&name.into(), stop, panics);
-            self.leases.insert(name.to_owned(), lease);
+            let is_shared = shares(plan);
+            let lease = leadership.take_for_object(&name.into(), is_shared, stop, panics);
+            self.leases.insert(name.to_owned(), ObjectLease { lease, is_shared });
         }
     }
 
@@ -122,15 +132,9 @@ impl Reporter {
         }
     }
 
-    fn report(
-        &mut self,
-        plan: &ObjectPlan,
-        stored: &Value,
-        resource: &Arc<Resource>,
-        install_error: Option<&str>,
-    ) {
+    fn report(&mut self, plan: &ObjectPlan, stored: &Value, resource: &Arc<Resource>, install_error: Option<&str>) {
         let name = &plan.plugin.name;
-        let Some(lease) = self.leases.get(name) else { return };
+        let Some(ObjectLease { lease, .. }) = self.leases.get(name) else { return };
         let Some(fence) = lease.fence() else { return };
         // A file of the operator may have the name.
         let engine = self.host.status.known(name).filter(|_| !plan.is_taken);
