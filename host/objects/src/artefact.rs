@@ -39,9 +39,10 @@ pub struct InstalledArtefact {
 }
 
 impl InstalledArtefact {
-    /// The digests by which a policy may name it.
-    pub(crate) fn digests(&self) -> impl Iterator<Item = &str> {
-        self.digest.as_deref().into_iter().chain([&*self.file_digest])
+    /// The digest by which a policy names it: the artefact's in a registry, or the file's in a `ConfigMap`.
+    #[must_use]
+    pub fn named_digest(&self) -> &str {
+        self.digest.as_deref().unwrap_or(&self.file_digest)
     }
 
     /// The artefact with its digest, as HOST/REPOSITORY@DIGEST. `None` for a `ConfigMap`.

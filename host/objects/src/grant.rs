@@ -1,5 +1,7 @@
 //! Which policy covers a plugin.
 
+use std::collections::BTreeMap;
+
 use crate::artefact::InstalledArtefact;
 use crate::plugin::PluginObject;
 use crate::policy::{PolicyObject, PolicySource};
@@ -30,7 +32,7 @@ pub enum GrantRefusal {
     DigestNotAllowed {
         /// The policy.
         policy: String,
-        /// The digest of what was fetched.
+        /// The digest that the source names, or that was fetched.
         digest: String,
     },
 }
@@ -57,11 +59,14 @@ impl PolicyJudgement<'_> {
     }
 }
 
-/// The policy for `plugin` among all `policies`. The order of the policies means nothing.
-pub fn judge<'a>(plugin: &PluginObject, policies: &'a [PolicyObject]) -> Result<PolicyJudgement<'a>, GrantRefusal> {
+/// The policy for `plugin` among all `policies`.
+pub fn judge<'a>(
+    plugin: &PluginObject,
+    policies: &'a BTreeMap<String, PolicyObject>,
+) -> Result<PolicyJudgement<'a>, GrantRefusal> {
     let unreadable = plugin.spec.as_ref().err().map(|problem| GrantRefusal::InvalidSpec(problem.clone()));
     let Some(spec) = plugin.readable_spec() else { return Err(unreadable.unwrap_or(GrantRefusal::NoPolicy)) };
-    let policy = policies.iter().find(|policy| policy.name == plugin.name).ok_or(GrantRefusal::NoPolicy)?;
+    let policy = policies.get(&plugin.name).ok_or(GrantRefusal::NoPolicy)?;
     let invalid = |problem: String| GrantRefusal::InvalidPolicy { policy: policy.name.clone(), problem };
     let source = policy.source.as_ref().map_err(|problem| invalid(problem.clone()))?;
     let text = rendered_policy(&plugin.name, spec, policy).map_err(invalid)?;
@@ -73,6 +78,9 @@ pub fn judge<'a>(plugin: &PluginObject, policies: &'a [PolicyObject]) -> Result<
     let is_other = spec.source.origin().as_ref() != Ok(&source.origin);
     let refusal = is_other
         .then(|| GrantRefusal::SourceNotAllowed { policy: policy.name.clone(), allowed: source.origin.to_string() });
-    let refusal = unreadable.or(refusal);
+    // A digest that the source itself names need not be fetched to be refused.
+    let unlisted = spec.source.digest().filter(|digest| !source.allows_digest(digest));
+    let unlisted = unlisted.map(|digest| GrantRefusal::DigestNotAllowed { policy: policy.name.clone(), digest });
+    let refusal = unreadable.or(refusal).or(unlisted);
     Ok(PolicyJudgement { policy: &policy.name, source, text, refusal })
 }

@@ -19,7 +19,7 @@ pub use artefact::{ArtefactOrigin, InstalledArtefact};
 pub use condition::{ConditionReason, ConditionStatus, ConditionType, ObjectCondition};
 pub use facts::{ControllerFigures, EngineFacts, ObjectFacts, RefusedFile};
 pub use grant::{GrantRefusal, PolicyJudgement, judge};
-pub use plan::{FetchFailure, FetchState, ObjectPlan, PlanInputs, WantedFiles, plan};
+pub use plan::{FORMER_ARTEFACTS_MAX, FetchFailure, FetchState, ObjectPlan, PlanInputs, WantedFiles, plan};
 pub use plugin::{ConfigMapSource, OciSource, PluginObject, PluginSource, RolloutSpec};
 pub use policy::{PolicyObject, PolicySource};
 pub use status::{ObjectStatus, StatusChange};

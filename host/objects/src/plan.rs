@@ -9,6 +9,9 @@ use crate::plugin::{PluginObject, PluginSource};
 use crate::policy::PolicyObject;
 use crate::rendered::{has_shadow, rendered_config};
 
+/// The number of artefacts that are known beside the installed one.
+pub const FORMER_ARTEFACTS_MAX: usize = 8;
+
 /// Why a file could not be fetched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FetchFailure {
@@ -32,10 +35,10 @@ pub enum FetchState {
 /// Everything on which a plan depends.
 #[derive(Clone, Copy, Debug)]
 pub struct PlanInputs<'a> {
-    /// All plugins, in any order.
-    pub plugins: &'a [Arc<PluginObject>],
-    /// All policies, in any order.
-    pub policies: &'a [PolicyObject],
+    /// All plugins, by name.
+    pub plugins: &'a BTreeMap<String, Arc<PluginObject>>,
+    /// All policies, by name.
+    pub policies: &'a BTreeMap<String, PolicyObject>,
     /// The installed artefact of each plugin, until its last generation has ended.
     pub installed: &'a BTreeMap<String, InstalledArtefact>,
     /// The artefacts that were installed before, and may run again after a rollback.
@@ -54,6 +57,8 @@ pub struct PlanInputs<'a> {
 pub struct WantedFiles {
     /// The artefact that runs.
     pub artefact: InstalledArtefact,
+    /// Artefacts that ran before, and may run again after a rollback. The policy covers them, too.
+    pub former: Vec<InstalledArtefact>,
     /// The text of the policy file.
     pub policy: String,
     /// The text of the configuration file, if there is one.
@@ -82,7 +87,7 @@ pub struct ObjectPlan {
 /// The plan for each plugin.
 #[must_use]
 pub fn plan(inputs: &PlanInputs<'_>) -> Vec<ObjectPlan> {
-    inputs.plugins.iter().map(|plugin| plan_of(plugin, inputs)).collect()
+    inputs.plugins.values().map(|plugin| plan_of(plugin, inputs)).collect()
 }
 
 fn plan_of(plugin: &Arc<PluginObject>, inputs: &PlanInputs<'_>) -> ObjectPlan {
@@ -98,8 +103,16 @@ fn plan_of(plugin: &Arc<PluginObject>, inputs: &PlanInputs<'_>) -> ObjectPlan {
     };
     let installed = inputs.installed.get(&plugin.name);
     let fetch = fetched(plugin, installed, inputs).filter(|_| judged.refusal.is_none());
-    let artefact = chosen(&judged, installed, fetch.as_ref()).filter(|_| may_run_on(&judged, plugin, inputs));
-    let files = artefact.map(|artefact| files(plugin, &judged, artefact));
+    let covered = covered(&judged, plugin, inputs);
+    let running = inputs.running.get(&plugin.name);
+    let artefact = chosen(&judged, installed, fetch.as_ref()).filter(|_| {
+        // Another file may run than the installed one. It is judged like that one.
+        running.is_none_or(|running| covered.iter().any(|artefact| artefact.file_digest == *running))
+    });
+    let files = artefact.map(|artefact| WantedFiles {
+        former: former(&covered, artefact, running),
+        ..files(plugin, &judged, artefact)
+    });
     let refusal = judged.refusal.clone().or_else(|| uncovered(&judged, fetch.as_ref()));
     let must_fetch = fetch.is_none() && judged.refusal.is_none();
     ObjectPlan { files, must_fetch, refusal, fetch, ..nothing }
@@ -136,16 +149,31 @@ fn chosen<'a>(
     }
 }
 
-/// Whether what runs now is covered, whatever is installed.
-fn may_run_on(judged: &PolicyJudgement<'_>, plugin: &PluginObject, inputs: &PlanInputs<'_>) -> bool {
-    let Some(running) = inputs.running.get(&plugin.name) else { return true };
+/// The artefacts that are or were installed, as far as the policy covers them. Only these may run.
+fn covered<'a>(
+    judged: &PolicyJudgement<'_>,
+    plugin: &PluginObject,
+    inputs: &PlanInputs<'a>,
+) -> Vec<&'a InstalledArtefact> {
     let former = inputs.former.get(&plugin.name).into_iter().flatten();
     let known = inputs.installed.get(&plugin.name).into_iter().chain(former);
-    let mut known = known.filter(|artefact| artefact.file_digest == *running).peekable();
-    match known.peek() {
-        Some(_) => known.any(|artefact| judged.covers(artefact)),
-        None => judged.source.allows_file(running),
+    known.filter(|artefact| judged.covers(artefact)).collect()
+}
+
+/// The artefacts that may run again after `next` is installed, the latest first.
+fn former(
+    covered: &[&InstalledArtefact],
+    next: &InstalledArtefact,
+    running: Option<&String>,
+) -> Vec<InstalledArtefact> {
+    let mut former: Vec<_> = covered.iter().copied().filter(|artefact| *artefact != next).cloned().collect();
+    // The one that runs must stay known, however many were installed and refused since.
+    let runs = former.iter().position(|artefact| Some(&artefact.file_digest) == running);
+    if let Some(runs) = runs.filter(|at| *at >= FORMER_ARTEFACTS_MAX) {
+        former.swap(runs, FORMER_ARTEFACTS_MAX - 1);
     }
+    former.truncate(FORMER_ARTEFACTS_MAX);
+    former
 }
 
 /// The refusal of a file whose digest was not known before it was fetched.
@@ -153,14 +181,14 @@ fn uncovered(judged: &PolicyJudgement<'_>, fetch: Option<&FetchState>) -> Option
     let Some(FetchState::Fetched(artefact)) = fetch else { return None };
     (!judged.covers(artefact)).then(|| GrantRefusal::DigestNotAllowed {
         policy: judged.policy.to_owned(),
-        digest: artefact.digest.as_ref().unwrap_or(&artefact.file_digest).clone(),
+        digest: artefact.named_digest().to_owned(),
     })
 }
 
 fn files(plugin: &PluginObject, judged: &PolicyJudgement<'_>, artefact: &InstalledArtefact) -> WantedFiles {
     let config = plugin.readable_spec().and_then(|spec| rendered_config(&plugin.name, spec));
     let (policy, shadow) = (judged.text.clone(), has_shadow(&judged.text));
-    WantedFiles { artefact: artefact.clone(), policy, config, shadow }
+    WantedFiles { artefact: artefact.clone(), former: Vec::new(), policy, config, shadow }
 }
 
 #[cfg(test)]

@@ -18,6 +18,9 @@ pub(crate) struct PluginSpec {
     pub(crate) rollout: Option<RolloutSpec>,
     #[serde(default)]
     pub(crate) paused: bool,
+    /// [`PluginObject::instance`] has it, even if another field cannot be read.
+    #[serde(default)]
+    instance: Option<String>,
 }
 
 /// Where a plugin's file comes from. Exactly one field is set.
@@ -105,6 +108,8 @@ pub struct PluginObject {
     pub uid: String,
     /// The generation of its spec.
     pub generation: i64,
+    /// The installation that runs it. `None` for the one without a name.
+    pub instance: Option<String>,
     /// Its spec, or the reason why the host cannot read it.
     pub(crate) spec: Result<PluginSpec, String>,
     /// If the spec cannot be read, the last one that could.
@@ -130,7 +135,8 @@ impl PluginObject {
             })
         });
         let generation = object.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default();
-        Some(Self { name, uid: text("/metadata/uid").unwrap_or_default(), generation, spec, former: None })
+        let (uid, instance) = (text("/metadata/uid").unwrap_or_default(), text("/spec/instance"));
+        Some(Self { name, uid, generation, instance, spec, former: None })
     }
 
     /// The same, as a later state of `before`: if its spec cannot be read, the plugin keeps the former one. A mistake
@@ -178,6 +184,17 @@ mod tests {
             origin(json!({"source": {"configMap": {"name": "files"}}})),
             Ok(ArtefactOrigin::ConfigMap("files".to_owned()))
         );
+    }
+
+    #[test]
+    fn the_installation_is_known_even_if_the_rest_cannot_be_read() {
+        let source = json!({"configMap": {"name": "files"}});
+        let good = object("shop", &json!({"source": source, "instance": "blue"}));
+        assert!(good.source().is_some());
+        let wrong = object("shop", &json!({"instance": "blue"}));
+        assert!(wrong.source().is_none());
+        assert_eq!([good.instance, wrong.instance], ["blue", "blue"].map(|it| Some(it.to_owned())));
+        assert_eq!(object("shop", &json!({"source": source})).instance, None);
     }
 
     #[test]

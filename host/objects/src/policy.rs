@@ -11,7 +11,7 @@ use crate::plugin::{reference, repository};
 pub struct PolicySource {
     /// The repository or `ConfigMap`.
     pub origin: ArtefactOrigin,
-    /// If not empty, only artefacts or files with one of these digests may run.
+    /// If not empty, only artefacts of the repository or files of the `ConfigMap` with one of these digests may run.
     pub digests: Vec<String>,
 }
 
@@ -51,17 +51,16 @@ impl PolicySource {
         Ok(Self { origin, digests: digests.unwrap_or_default() })
     }
 
-    /// Whether a file of which only this digest is known may run.
+    /// Whether the policy allows this digest.
     #[must_use]
-    pub(crate) fn allows_file(&self, digest: &str) -> bool {
+    pub(crate) fn allows_digest(&self, digest: &str) -> bool {
         self.digests.is_empty() || self.digests.iter().any(|listed| listed == digest)
     }
 
     /// Whether the policy is for this artefact.
     #[must_use]
     pub fn covers(&self, artefact: &InstalledArtefact) -> bool {
-        artefact.source.origin().as_ref() == Ok(&self.origin)
-            && (self.digests.is_empty() || artefact.digests().any(|it| self.digests.iter().any(|listed| listed == it)))
+        artefact.source.origin().as_ref() == Ok(&self.origin) && self.allows_digest(artefact.named_digest())
     }
 }
 
@@ -96,7 +95,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::plugin::{OciSource, PluginSource};
+    use crate::plugin::{ConfigMapSource, OciSource, PluginSource};
 
     fn source(fields: &Value) -> Result<PolicySource, String> {
         let spec = json!({"plugin": "shop", "source": fields});
@@ -127,13 +126,17 @@ mod tests {
     }
 
     #[test]
-    fn digests_narrow_a_source_by_artefact_or_by_file() {
-        for listed in ["sha256:a", "sha256:b"] {
-            let policy = source(&json!({"repository": "r.example/shop", "digests": [listed]})).expect("valid");
-            assert!(policy.covers(&artefact("r.example/shop", "sha256:a", "sha256:b")));
-            assert!(!policy.covers(&artefact("r.example/shop", "sha256:c", "sha256:d")));
-            assert!(!policy.covers(&artefact("r.example/other", "sha256:a", "sha256:b")));
-        }
+    fn digests_narrow_a_repository_by_artefact_and_a_config_map_by_file() {
+        let policy = source(&json!({"repository": "r.example/shop", "digests": ["sha256:a"]})).expect("valid");
+        assert!(policy.covers(&artefact("r.example/shop", "sha256:a", "sha256:b")));
+        assert!(!policy.covers(&artefact("r.example/shop", "sha256:b", "sha256:a")));
+        assert!(!policy.covers(&artefact("r.example/other", "sha256:a", "sha256:b")));
+        let policy = source(&json!({"configMap": {"name": "files"}, "digests": ["sha256:b"]})).expect("valid");
+        let config_map = ConfigMapSource { name: "files".to_owned(), key: None };
+        let of_map = PluginSource { oci: None, config_map: Some(config_map) };
+        let file =
+            |digest: &str| InstalledArtefact { source: of_map.clone(), digest: None, file_digest: digest.to_owned() };
+        assert!(policy.covers(&file("sha256:b")) && !policy.covers(&file("sha256:a")));
     }
 
     #[test]

@@ -207,8 +207,7 @@ fn fetched(facts: &ObjectFacts<'_>) -> ObjectCondition {
     match &facts.plan.fetch {
         _ if facts.plan.is_taken => unless_taken(condition, ConditionStatus::False),
         Some(FetchState::Fetched(artefact)) => {
-            let digest = artefact.digest.as_ref().unwrap_or(&artefact.file_digest);
-            ObjectCondition::holds(condition, format!("the host has {digest}"))
+            ObjectCondition::holds(condition, format!("the host has {}", artefact.named_digest()))
         }
         Some(FetchState::Failed(failure)) => {
             is_not(ConditionStatus::False, ConditionReason::FetchFailed(failure.reason), &failure.message)

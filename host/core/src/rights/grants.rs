@@ -2,8 +2,8 @@
 //!
 //! All layers must allow a request: the manifest, the operator's policy, and the host's ceiling. Some requests are
 //! denied even if all layers allow them: requests in the host's own namespace, and requests for kinds that another
-//! plugin installs. Writes of the host's own objects need rules without `*`. The caller supplies the layers; this module
-//! only decides.
+//! plugin installs. Writes of the host's own objects need rules without `*`. The caller supplies the layers; this
+//! module only decides.
 
 mod denial;
 mod denials;

@@ -23,7 +23,7 @@ fn artefact(plugin: &PluginObject) -> InstalledArtefact {
 fn plan(plugin: &Arc<PluginObject>) -> ObjectPlan {
     let artefact = artefact(plugin);
     let fetch = Some(FetchState::Fetched(artefact.clone()));
-    let files = Some(WantedFiles { artefact, policy: String::new(), config: None, shadow: false });
+    let files = Some(WantedFiles { artefact, former: Vec::new(), policy: String::new(), config: None, shadow: false });
     ObjectPlan { plugin: plugin.clone(), files, must_fetch: false, refusal: None, is_taken: false, fetch }
 }
 

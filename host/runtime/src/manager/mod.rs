@@ -110,7 +110,7 @@ pub async fn run(connection: Connection, settings: Settings, stop: CancellationT
     let sandbox = settings.sandbox()?;
     let settings = Settings { call_slots: sandbox.concurrent_calls(), ..settings };
     shown.metrics.collect(Box::new(Guests(sandbox.clone())));
-    let objects = open_objects(&settings).await?;
+    let objects = open_objects(&settings, &stop).await?;
     let names = objects.as_ref().map(|objects| objects.names.clone()).unwrap_or_default();
     // A server that does not answer must not delay a stop.
     let Some(seen) = stop.run_until_cancelled(prepare(&connection, &settings, &names)).await else {
@@ -241,11 +241,11 @@ async fn prepare(connection: &Connection, settings: &Settings, names: &ObjectNam
     Ok(FirstLook { files, first, allowed })
 }
 
-/// Opens the directory of objects, if the host follows objects.
-async fn open_objects(settings: &Settings) -> Result<Option<OpenedObjects>, HostError> {
+/// Opens the directory of objects, if the host follows objects. Breaks off if the host is to `stop`.
+async fn open_objects(settings: &Settings, stop: &CancellationToken) -> Result<Option<OpenedObjects>, HostError> {
     let Some(of_objects) = settings.objects.clone() else { return Ok(None) };
-    let plugins = settings.plugins.clone();
-    let opening = windlass_world::spawn_blocking(move || OpenedObjects::open(&of_objects, &plugins));
+    let (plugins, stop) = (settings.plugins.clone(), stop.clone());
+    let opening = windlass_world::spawn_blocking(move || OpenedObjects::open(&of_objects, &plugins, &stop));
     match opening.await {
         Ok(opened) => Ok(Some(opened?)),
         Err(ended) => std::panic::resume_unwind(ended.into_panic()),

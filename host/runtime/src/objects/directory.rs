@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
+use tokio_util::sync::CancellationToken;
 use windlass_manifest::is_dns_label;
 use windlass_objects::{InstalledArtefact, WantedFiles};
 
@@ -24,8 +25,6 @@ use crate::policies::SUFFIX as POLICY_SUFFIX;
 const RECORD_SUFFIX: &str = ".object.json";
 /// The largest size of a record. It has some sources and their digests.
 const OBJECT_RECORD_BYTES_MAX: u64 = 64 << 10;
-/// The number of artefacts that are known beside the installed one.
-pub(super) const FORMER_ARTEFACTS_MAX: usize = 4;
 /// The mode of the directory.
 const PRIVATE: u32 = 0o700;
 
@@ -44,6 +43,18 @@ pub(super) struct ArtefactRecord {
     pub(super) installed: InstalledArtefact,
     /// Others that were installed before, and may run again after a rollback.
     pub(super) former: Vec<InstalledArtefact>,
+}
+
+impl ArtefactRecord {
+    /// The digests of all their files, in hexadecimal.
+    pub(super) fn digests(&self) -> BTreeSet<String> {
+        file_digests([&self.installed].into_iter().chain(&self.former))
+    }
+}
+
+/// The digests of the artefacts' files, in hexadecimal.
+pub(super) fn file_digests<'a>(artefacts: impl Iterator<Item = &'a InstalledArtefact>) -> BTreeSet<String> {
+    artefacts.filter_map(|artefact| artefact.file_digest.strip_prefix("sha256:")).map(str::to_owned).collect()
 }
 
 /// Why files were not installed.
@@ -92,36 +103,45 @@ pub(super) struct ObjectDirectory(PathBuf);
 
 impl ObjectDirectory {
     /// Opens or creates the directory, and removes what an earlier process has left half-done. Returns what is
-    /// installed for each plugin, except for `taken` names.
+    /// installed for each plugin, except for `taken` names. Reads all files, and breaks off if the host is to `stop`.
     pub(super) fn open(
         path: &Path,
         taken: &BTreeSet<String>,
+        stop: &CancellationToken,
     ) -> Result<(Self, BTreeMap<String, ArtefactRecord>), ObjectDirectoryError> {
-        let opened = Self::open_or_fail(path, taken);
+        let opened = Self::open_or_fail(path, taken, stop);
         opened.map_err(|source| ObjectDirectoryError { path: path.to_owned(), source })
     }
 
-    fn open_or_fail(path: &Path, taken: &BTreeSet<String>) -> io::Result<(Self, BTreeMap<String, ArtefactRecord>)> {
+    fn open_or_fail(
+        path: &Path,
+        taken: &BTreeSet<String>,
+        stop: &CancellationToken,
+    ) -> io::Result<(Self, BTreeMap<String, ArtefactRecord>)> {
         fs::DirBuilder::new().recursive(true).mode(PRIVATE).create(path)?;
         let (directory, mut installed) = (Self(path.to_owned()), BTreeMap::new());
         let mut names = BTreeSet::new();
+        // A leftover belongs to no object, so hosts ignore it. It must not keep other plugins from running.
+        let left = |file: &Path, error: io::Error| {
+            tracing::warn!(file = %file.display(), %error, "a leftover of a plugin object cannot be removed: it takes up space");
+        };
         for entry in fs::read_dir(path)? {
             let file = entry?.path();
             let name = file.file_name().unwrap_or_default().to_string_lossy();
             if name.starts_with('.') {
                 // A temporary file, whose process was killed.
-                fs::remove_file(&file)?;
+                fs::remove_file(&file).unwrap_or_else(|error| left(&file, error));
             } else if let Some(plugin) = name.split('.').next().filter(|plugin| is_dns_label(plugin)) {
                 names.insert(plugin.to_owned());
             }
         }
-        for plugin in names {
+        for plugin in names.into_iter().take_while(|_| !stop.is_cancelled()) {
             match directory.record(&plugin) {
                 Some(record) if !taken.contains(&plugin) => {
                     installed.insert(plugin, record);
                 }
                 // Without a record it is not known which policy the file may have.
-                _ => directory.remove(&plugin)?,
+                _ => directory.remove(&plugin).unwrap_or_else(|error| left(&FileRole::Own.path(path, &plugin), error)),
             }
         }
         Ok((directory, installed))
@@ -136,7 +156,7 @@ impl ObjectDirectory {
         Ok(is_gone)
     }
 
-    /// What the record says, if it knows the file that is there.
+    /// The record, if it knows the file that is there.
     fn record(&self, plugin: &str) -> Option<ArtefactRecord> {
         let text = windlass_files::read_whole(&self.record_file(plugin), OBJECT_RECORD_BYTES_MAX).ok()?;
         let recorded: Vec<InstalledArtefact> = serde_json::from_slice(&text).ok()?;
@@ -146,13 +166,11 @@ impl ObjectDirectory {
         (!installed.is_empty()).then(|| ArtefactRecord { installed: installed.swap_remove(0), former })
     }
 
-    /// Installs `files` of `plugin`. `file` is the artefact's file, if another one is installed or none. The record keeps
-    /// the `former` artefacts.
+    /// Installs `files` of `plugin`. `file` is the artefact's file, if another one is installed or none.
     pub(super) fn install(
         &self,
         plugin: &str,
         installed: Option<&InstalledArtefact>,
-        former: &[InstalledArtefact],
         files: &WantedFiles,
         file: Option<&Path>,
     ) -> Result<(), InstallError> {
@@ -164,10 +182,8 @@ impl ObjectDirectory {
                 // The running version runs on while the new one waits, even if both come in one edit with the strategy.
                 link(&own, &current)?;
             }
-            if !is_there {
-                let recorded: Vec<_> = [&files.artefact].into_iter().chain(installed).chain(former).collect();
-                write(&self.record_file(plugin), &serde_json::to_vec(&recorded)?)?;
-            }
+            let recorded: Vec<_> = [&files.artefact].into_iter().chain(&files.former).collect();
+            write(&self.record_file(plugin), &serde_json::to_vec(&recorded)?)?;
             // The policy comes first, so that the plugin has it when it is loaded.
             write(&self.0.join(format!("{plugin}{POLICY_SUFFIX}")), files.policy.as_bytes())
         };
@@ -311,13 +327,20 @@ mod tests {
     }
 
     fn wanted(content: &str) -> WantedFiles {
-        WantedFiles { artefact: artefact(content), policy: "{}".to_owned(), config: None, shadow: false }
+        let (artefact, former) = (artefact(content), Vec::new());
+        WantedFiles { artefact, former, policy: "{}".to_owned(), config: None, shadow: false }
+    }
+
+    fn wanted_after(content: &str, former: &[&str]) -> WantedFiles {
+        WantedFiles { former: former.iter().map(|content| artefact(content)).collect(), ..wanted(content) }
     }
 
     /// An empty directory, and a file with this content outside of it.
     fn empty(content: &str) -> (tempfile::TempDir, ObjectDirectory, PathBuf) {
         let place = tempfile::tempdir().expect("a directory");
-        let (directory, _) = ObjectDirectory::open(&place.path().join("objects"), &BTreeSet::new()).expect("it is new");
+        let path = place.path().join("objects");
+        let opened = ObjectDirectory::open(&path, &BTreeSet::new(), &CancellationToken::new());
+        let (directory, _) = opened.expect("it is new");
         let file = place.path().join("fetched");
         fs::write(&file, content).expect("it can be written");
         (place, directory, file)
@@ -325,14 +348,14 @@ mod tests {
 
     fn reopened(directory: &ObjectDirectory, taken: &[&str]) -> BTreeMap<String, InstalledArtefact> {
         let taken = taken.iter().map(|&name| name.to_owned()).collect();
-        let records = ObjectDirectory::open(&directory.0, &taken).expect("it is there").1;
+        let records = ObjectDirectory::open(&directory.0, &taken, &CancellationToken::new()).expect("it is there").1;
         records.into_iter().map(|(name, record)| (name, record.installed)).collect()
     }
 
     #[test]
     fn an_installed_plugin_is_known_after_a_restart() {
         let (_place, directory, file) = empty("one");
-        directory.install("shop", None, &[], &wanted("one"), Some(&file)).expect("it can be written");
+        directory.install("shop", None, &wanted("one"), Some(&file)).expect("it can be written");
         assert_eq!(reopened(&directory, &[]), [("shop".to_owned(), artefact("one"))].into());
         assert_eq!(reopened(&directory, &["shop"]), BTreeMap::new());
         assert_eq!(fs::read_dir(&directory.0).expect("it is there").count(), 0, "the operator's file has the name");
@@ -341,25 +364,52 @@ mod tests {
     #[test]
     fn a_crash_between_two_versions_leaves_one_of_them() {
         let (_place, directory, file) = empty("one");
-        directory.install("shop", None, &[], &wanted("one"), Some(&file)).expect("it can be written");
+        directory.install("shop", None, &wanted("one"), Some(&file)).expect("it can be written");
         let one = artefact("one");
-        let broken = directory.install("shop", Some(&one), &[], &wanted("two"), None).expect_err("there is no file");
+        let broken =
+            directory.install("shop", Some(&one), &wanted_after("two", &["one"]), None).expect_err("there is no file");
         assert!(matches!(broken, InstallError::NoFile));
         assert_eq!(reopened(&directory, &[]), [("shop".to_owned(), one.clone())].into(), "the record has both");
         let file = file.with_file_name("another");
         fs::write(&file, "two").expect("it can be written");
-        directory.install("shop", Some(&one), &[], &wanted("two"), Some(&file)).expect("it can be written");
+        directory.install("shop", Some(&one), &wanted_after("two", &["one"]), Some(&file)).expect("it can be written");
         assert_eq!(reopened(&directory, &[]), [("shop".to_owned(), artefact("two"))].into());
     }
 
     #[test]
-    fn the_record_keeps_the_artefacts_that_may_run_again() {
+    fn the_record_has_exactly_the_artefacts_that_may_run_again() {
         let (_place, directory, file) = empty("two");
         let (one, zero) = (artefact("one"), artefact("zero"));
-        let former = std::slice::from_ref(&zero);
-        directory.install("shop", Some(&one), former, &wanted("two"), Some(&file)).expect("it can be written");
+        let wanted = wanted_after("two", &["one", "zero"]);
+        directory.install("shop", Some(&one), &wanted, Some(&file)).expect("it can be written");
         let record = directory.record("shop").expect("it is there");
         assert_eq!(record, ArtefactRecord { installed: artefact("two"), former: vec![one, zero] });
+        let (two, wanted) = (artefact("two"), wanted_after("two", &["zero"]));
+        directory.install("shop", Some(&two), &wanted, None).expect("it can be written");
+        let record = directory.record("shop").expect("it is there");
+        assert_eq!(record.former, [artefact("zero")], "the policy does not cover the other one any more");
+        assert_eq!(record.digests().len(), 2);
+    }
+
+    #[test]
+    fn an_odd_file_does_not_keep_the_directory_from_being_opened() {
+        let (_place, directory, file) = empty("one");
+        directory.install("shop", None, &wanted("one"), Some(&file)).expect("it can be written");
+        for odd in [".odd", "odd.wasm"] {
+            fs::create_dir(directory.0.join(odd)).expect("it can be made");
+        }
+        assert_eq!(reopened(&directory, &[]), [("shop".to_owned(), artefact("one"))].into());
+    }
+
+    #[test]
+    fn a_stop_ends_the_reading_of_installed_files() {
+        let (_place, directory, file) = empty("one");
+        directory.install("shop", None, &wanted("one"), Some(&file)).expect("it can be written");
+        let stopped = CancellationToken::new();
+        stopped.cancel();
+        let (_, records) = ObjectDirectory::open(&directory.0, &BTreeSet::new(), &stopped).expect("it is there");
+        assert!(records.is_empty());
+        assert_eq!(reopened(&directory, &[]).len(), 1, "nothing was removed");
     }
 
     #[test]
@@ -367,7 +417,7 @@ mod tests {
         let (_place, directory, _) = empty("one");
         let own = FileRole::Own.path(&directory.0, "shop");
         let one = directory.keep("shop", b"one").expect("it can be written");
-        directory.install("shop", None, &[], &wanted("one"), Some(one.path())).expect("it can be written");
+        directory.install("shop", None, &wanted("one"), Some(one.path())).expect("it can be written");
         let two = directory.keep("shop", b"two").expect("it can be written");
         assert_eq!(fs::read(&own).expect("it is there"), b"one");
         drop((one, two));
@@ -381,11 +431,11 @@ mod tests {
     #[test]
     fn a_file_with_another_digest_is_not_installed() {
         let (_place, directory, file) = empty("two");
-        let refused = directory.install("shop", None, &[], &wanted("one"), Some(&file)).expect_err("it is another file");
+        let refused = directory.install("shop", None, &wanted("one"), Some(&file)).expect_err("it is another file");
         assert!(matches!(refused, InstallError::OtherFile { .. }));
         assert!(!FileRole::Own.path(&directory.0, "shop").exists());
         fs::remove_file(&file).expect("it is there");
-        let refused = directory.install("shop", None, &[], &wanted("one"), Some(&file)).expect_err("it is gone");
+        let refused = directory.install("shop", None, &wanted("one"), Some(&file)).expect_err("it is gone");
         assert!(matches!(refused, InstallError::NoFile));
     }
 
@@ -395,13 +445,13 @@ mod tests {
         assert!(!directory.recreate().expect("it is there"));
         fs::remove_dir(&directory.0).expect("it is empty");
         assert!(directory.recreate().expect("it can be made"));
-        directory.install("shop", None, &[], &wanted("one"), Some(&file)).expect("it can be written");
+        directory.install("shop", None, &wanted("one"), Some(&file)).expect("it can be written");
     }
 
     #[test]
     fn a_file_without_a_record_does_not_outlive_a_restart() {
         let (_place, directory, file) = empty("one");
-        directory.install("shop", None, &[], &wanted("one"), Some(&file)).expect("it can be written");
+        directory.install("shop", None, &wanted("one"), Some(&file)).expect("it can be written");
         // Nothing writes into an installed file, which may be a link.
         fs::remove_file(FileRole::Own.path(&directory.0, "shop")).expect("it is there");
         fs::write(FileRole::Own.path(&directory.0, "shop"), "foreign").expect("it can be written");
@@ -415,7 +465,7 @@ mod tests {
         let (_place, directory, file) = empty("one");
         let has = |suffix: &str| directory.0.join(format!("shop{suffix}")).exists();
         for revoked in [false, true] {
-            directory.install("shop", None, &[], &wanted("one"), Some(&file)).expect("it can be written");
+            directory.install("shop", None, &wanted("one"), Some(&file)).expect("it can be written");
             directory.end("shop", revoked).expect("it can be removed");
             assert_eq!([has(".wasm"), has(POLICY_SUFFIX), has(RECORD_SUFFIX)], [false, !revoked, true]);
             directory.remove("shop").expect("it can be removed");
@@ -427,12 +477,12 @@ mod tests {
     fn the_running_version_is_kept_when_a_shadow_is_installed() {
         let (_place, directory, file) = empty("one");
         let current = FileRole::Current.path(&directory.0, "shop");
-        directory.install("shop", None, &[], &wanted("one"), Some(&file)).expect("it can be written");
+        directory.install("shop", None, &wanted("one"), Some(&file)).expect("it can be written");
         // The installed file is a link to the first one, which the store never changes.
         let file = file.with_file_name("another");
         fs::write(&file, "two").expect("it can be written");
         let (one, shadow) = (artefact("one"), WantedFiles { shadow: true, ..wanted("two") });
-        directory.install("shop", Some(&one), &[], &shadow, Some(&file)).expect("it can be written");
+        directory.install("shop", Some(&one), &shadow, Some(&file)).expect("it can be written");
         assert_eq!(fs::read(&current).expect("it is kept"), b"one");
         assert_eq!(fs::read(FileRole::Own.path(&directory.0, "shop")).expect("it is there"), b"two");
     }
@@ -442,12 +492,12 @@ mod tests {
         let (_place, directory, file) = empty("one");
         let current = FileRole::Current.path(&directory.0, "shop");
         let shadow = WantedFiles { shadow: true, ..wanted("one") };
-        directory.install("shop", None, &[], &shadow, Some(&file)).expect("it can be written");
+        directory.install("shop", None, &shadow, Some(&file)).expect("it can be written");
         fs::write(&current, "zero").expect("it can be written");
         let one = artefact("one");
-        directory.install("shop", Some(&one), &[], &shadow, None).expect("it is there");
+        directory.install("shop", Some(&one), &shadow, None).expect("it is there");
         assert!(current.exists());
-        directory.install("shop", Some(&one), &[], &wanted("one"), None).expect("it is there");
+        directory.install("shop", Some(&one), &wanted("one"), None).expect("it is there");
         assert!(!current.exists());
     }
 }

@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 use windlass_kube::{OwnObjectError, OwnObjects};
 use windlass_objects::{ConfigMapSource, FetchFailure, InstalledArtefact, OciSource, PluginSource};
 use windlass_oci::{ContentDigest, Credentials, CredentialsError, OciReference, ReferenceError};
-use windlass_store::{Collected, FetchError, PluginStore, Stored, WantedPlugin};
+use windlass_store::{Collected, FetchError, FetchScope, PluginStore, Stored, WantedPlugin};
 
 use super::directory::{KeptFile, ObjectDirectory, digest_text};
 use crate::object_settings::ObjectSettings;
@@ -105,6 +105,9 @@ pub(super) trait ArtefactSource: Send + Sync {
         source: &'a PluginSource,
     ) -> BoxFuture<'a, Result<FetchedFile, ArtefactError>>;
 
+    /// The file of an artefact that was fetched before, if it is still there. Sends no request. Blocks.
+    fn stored(&self, artefact: &InstalledArtefact) -> Option<FetchedFile>;
+
     /// Keeps these artefacts, which are installed, and may remove others. Blocks.
     fn retain(&self, installed: &[InstalledArtefact]);
 }
@@ -135,6 +138,13 @@ impl ArtefactSource for HostSources {
             }
         }
         .boxed()
+    }
+
+    fn stored(&self, artefact: &InstalledArtefact) -> Option<FetchedFile> {
+        let image: OciReference = format!("oci://{}", artefact.source.oci.as_ref()?.image).parse().ok()?;
+        let digest = ContentDigest::parse(artefact.digest.as_deref()?)?;
+        let stored = self.store.stored(&FetchScope::Cluster, &image, &digest)?;
+        Some(FetchedFile { artefact: artefact.clone(), place: FilePlace::Store(stored) })
     }
 
     fn retain(&self, installed: &[InstalledArtefact]) {

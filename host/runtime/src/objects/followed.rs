@@ -15,10 +15,10 @@ use crate::dispatch::feeder::event_now;
 pub(super) struct FollowedObjects {
     of_plugins: Subscription,
     of_policies: Subscription,
-    by_name: BTreeMap<String, Arc<PluginObject>>,
-    policy_by_name: BTreeMap<String, PolicyObject>,
-    plugins: Vec<Arc<PluginObject>>,
-    policies: Vec<PolicyObject>,
+    /// The installation of this host, whose plugins alone it runs.
+    instance: Option<String>,
+    plugins: BTreeMap<String, Arc<PluginObject>>,
+    policies: BTreeMap<String, PolicyObject>,
     /// The stored status of each plugin.
     statuses: BTreeMap<String, Value>,
     /// The kinds whose list was lost. Only their next complete list says which of their objects are gone.
@@ -33,16 +33,15 @@ enum FollowedKind {
 }
 
 impl FollowedObjects {
-    /// Starts the watches.
-    pub(super) fn new(informers: &Informers) -> Self {
+    /// Starts the watches. Plugins of another installation than `instance` do not exist for this host.
+    pub(super) fn new(informers: &Informers, instance: Option<String>) -> Self {
         let watch = |kind: &str| informers.subscribe(WatchSpec::all(ObjectKind::new(OBJECTS_API_VERSION, kind)));
         Self {
             of_plugins: watch(CLUSTER_PLUGIN),
             of_policies: watch(CLUSTER_PLUGIN_POLICY),
-            by_name: BTreeMap::new(),
-            policy_by_name: BTreeMap::new(),
-            plugins: Vec::new(),
-            policies: Vec::new(),
+            instance,
+            plugins: BTreeMap::new(),
+            policies: BTreeMap::new(),
             statuses: BTreeMap::new(),
             lost: BTreeSet::new(),
         }
@@ -78,7 +77,6 @@ impl FollowedObjects {
         while let Some(event) = event_now(&mut self.of_policies) {
             self.take_policy(&event);
         }
-        self.collect();
         true
     }
 
@@ -88,22 +86,13 @@ impl FollowedObjects {
         let (policies, plugins) = (FollowedKind::Policies, FollowedKind::Plugins);
         let relisted_policies = self.of_policies.when(|status| status.synced);
         let relisted_plugins = self.of_plugins.when(|status| status.synced);
-        let is_news = tokio::select! {
+        Some(tokio::select! {
             biased;
             event = self.of_policies.next() => self.take_policy(&event?),
             event = self.of_plugins.next() => self.take_plugin(&event?),
             () = relisted_policies, if self.lost.contains(&policies) => self.relisted(policies),
             () = relisted_plugins, if self.lost.contains(&plugins) => self.relisted(plugins),
-        };
-        if is_news {
-            self.collect();
-        }
-        Some(is_news)
-    }
-
-    fn collect(&mut self) {
-        self.plugins = self.by_name.values().cloned().collect();
-        self.policies = self.policy_by_name.values().cloned().collect();
+        })
     }
 
     fn take_plugin(&mut self, event: &WatchEvent) -> bool {
@@ -111,40 +100,54 @@ impl FollowedObjects {
         match event {
             WatchEvent::Applied { new, .. } => {
                 let Some((object, read)) = read(new, PluginObject::read) else { return false };
-                let read = match self.by_name.get(&name) {
+                if read.instance != self.instance {
+                    self.statuses.remove(&name);
+                    return self.plugins.remove(&name).is_some();
+                }
+                let read = match self.plugins.get(&name) {
                     Some(before) => read.after(before),
                     None => read,
                 };
                 self.statuses.insert(name.clone(), object.get("status").cloned().unwrap_or_default());
-                let is_same = self.by_name.get(&name).is_some_and(|before| **before == read);
+                let is_same = self.plugins.get(&name).is_some_and(|before| **before == read);
                 if !is_same {
-                    self.by_name.insert(name, read.into());
+                    self.plugins.insert(name, read.into());
                 }
                 !is_same
             }
             WatchEvent::Deleted(_) => {
-                let is_gone = is_gone(&self.of_plugins, event);
-                if is_gone == Some(true) {
+                let is_gone = self.is_gone(FollowedKind::Plugins, event);
+                if is_gone {
                     self.statuses.remove(&name);
-                    return self.by_name.remove(&name).is_some();
                 }
-                if is_gone.is_none() {
-                    self.lost.insert(FollowedKind::Plugins);
-                }
-                false
+                is_gone && self.plugins.remove(&name).is_some()
             }
         }
+    }
+
+    /// Whether the object of a deletion is gone. If the list was lost, as when the kind is not served for a moment, all
+    /// its objects look deleted, and only the next complete list says which of them are.
+    fn is_gone(&mut self, kind: FollowedKind, event: &WatchEvent) -> bool {
+        let subscription = match kind {
+            FollowedKind::Policies => &self.of_policies,
+            FollowedKind::Plugins => &self.of_plugins,
+        };
+        let found = subscription.store().find(event.key());
+        if found.is_err() {
+            self.lost.insert(kind);
+        }
+        found.is_ok_and(|found| found.is_none())
     }
 
     /// Takes over what a complete list does not have any more, after an earlier list was lost.
     fn relisted(&mut self, kind: FollowedKind) -> bool {
         self.lost.remove(&kind);
         match kind {
-            FollowedKind::Policies => drop_missing(&mut self.policy_by_name, &names(&self.of_policies)),
+            FollowedKind::Policies => drop_missing(&mut self.policies, &names(&self.of_policies)),
             FollowedKind::Plugins => {
                 let there = names(&self.of_plugins);
                 drop_missing(&mut self.statuses, &there);
-                drop_missing(&mut self.by_name, &there)
+                drop_missing(&mut self.plugins, &there)
             }
         }
     }
@@ -154,26 +157,22 @@ impl FollowedObjects {
         match event {
             // A policy that names no plugin any more is for none.
             WatchEvent::Applied { new, .. } => match read(new, PolicyObject::read) {
-                Some((_, read)) => self.policy_by_name.insert(name, read.clone()) != Some(read),
-                None => self.policy_by_name.remove(&name).is_some(),
+                Some((_, read)) => self.policies.insert(name, read.clone()) != Some(read),
+                None => self.policies.remove(&name).is_some(),
             },
-            WatchEvent::Deleted(_) => match is_gone(&self.of_policies, event) {
-                Some(is_gone) => is_gone && self.policy_by_name.remove(&name).is_some(),
-                None => {
-                    self.lost.insert(FollowedKind::Policies);
-                    false
-                }
-            },
+            WatchEvent::Deleted(_) => {
+                self.is_gone(FollowedKind::Policies, event) && self.policies.remove(&name).is_some()
+            }
         }
     }
 
-    /// All plugins, by name.
-    pub(super) fn plugins(&self) -> &[Arc<PluginObject>] {
+    /// All plugins of this installation, by name.
+    pub(super) fn plugins(&self) -> &BTreeMap<String, Arc<PluginObject>> {
         &self.plugins
     }
 
     /// All policies, by name.
-    pub(super) fn policies(&self) -> &[PolicyObject] {
+    pub(super) fn policies(&self) -> &BTreeMap<String, PolicyObject> {
         &self.policies
     }
 
@@ -186,12 +185,6 @@ impl FollowedObjects {
     pub(super) fn resource(&self) -> Option<Arc<Resource>> {
         self.of_plugins.store().resource()
     }
-}
-
-/// Whether the object of a deletion is gone. `None` if the list was lost, as when the kind is not served for a moment:
-/// all its objects then look deleted, and nothing says that they are.
-fn is_gone(subscription: &Subscription, event: &WatchEvent) -> Option<bool> {
-    subscription.store().find(event.key()).ok().map(|found| found.is_none())
 }
 
 fn names(subscription: &Subscription) -> BTreeSet<String> {

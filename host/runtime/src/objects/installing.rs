@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use tokio::time::Instant;
 use windlass_objects::{FetchState, InstalledArtefact, PluginSource, WantedFiles};
 
-use super::directory::{FORMER_ARTEFACTS_MAX, InstallError};
+use super::directory::{InstallError, file_digests};
 use super::{DISK_RETRY_PAUSE, FETCH_BACKOFF, FetchAttempts, FetchEnd, Objects, RunningFetch};
 use crate::supervise::caught;
 
@@ -13,46 +13,55 @@ impl Objects {
     /// Drops attempts for objects that are gone or have another source.
     pub(super) fn forget_old_fetches(&mut self) {
         let plugins = self.followed.plugins();
-        self.fetches.retain(|name, (source, _)| {
-            plugins.iter().any(|plugin| plugin.name == *name && plugin.source() == Some(source))
-        });
+        self.fetches
+            .retain(|name, (source, _)| plugins.get(name).is_some_and(|plugin| plugin.source() == Some(source)));
         let fetches = &self.fetches;
-        self.attempts.retain(|name, _| fetches.contains_key(name));
+        self.attempts.retain(|name, attempts| {
+            if !fetches.contains_key(name) {
+                attempts.stop();
+            }
+            plugins.contains_key(name)
+        });
     }
 
-    /// Begins the attempts that the plan asks for, and repeats a failed one if its object was edited.
+    /// Begins the attempts that the plan asks for, repeats a failed one if its object was edited, and stops those whose
+    /// source no policy covers any more.
     pub(super) fn want_fetches(&mut self) {
-        let mut begun = Vec::new();
+        let now = Instant::now();
         for plan in &self.plans {
             let (name, generation) = (&plan.plugin.name, plan.plugin.generation);
             let Some(source) = plan.plugin.source() else { continue };
             if plan.must_fetch {
-                let attempts =
-                    FetchAttempts { generation, retries: FETCH_BACKOFF.begin(), due: None, file: None, running: None };
+                let begun = self.attempts.remove(name).and_then(|former| former.begun);
+                let mut attempts = FetchAttempts::new(generation, begun);
+                attempts.due = Some(attempts.soonest(now));
                 self.attempts.insert(name.clone(), attempts);
                 self.fetches.insert(name.clone(), (source.clone(), FetchState::Running));
-                begun.push((name.clone(), source.clone()));
-            } else if let Some(attempts) = self.attempts.get_mut(name)
-                && attempts.generation != generation
-            {
+                continue;
+            }
+            let Some(attempts) = self.attempts.get_mut(name) else { continue };
+            if plan.fetch.is_none() {
+                if self.fetches.get(name).is_some_and(|(_, state)| !matches!(state, FetchState::Fetched(_))) {
+                    self.fetches.remove(name);
+                    attempts.stop();
+                }
+            } else if attempts.generation != generation {
                 attempts.generation = generation;
                 if matches!(plan.fetch, Some(FetchState::Failed(_))) {
-                    (attempts.retries, attempts.due) = (FETCH_BACKOFF.begin(), Some(Instant::now()));
+                    (attempts.retries, attempts.due) = (FETCH_BACKOFF.begin(), Some(attempts.soonest(now)));
                 }
             }
         }
-        for (name, source) in begun {
-            self.begin_fetch(name, source);
-        }
+        self.retry_fetches();
     }
 
-    /// Repeats the attempts that are due.
+    /// Begins the attempts that are due.
     pub(super) fn retry_fetches(&mut self) {
         let now = Instant::now();
         let due = self.attempts.iter_mut().filter(|(_, attempts)| attempts.due.is_some_and(|due| due <= now));
         let mut begun = Vec::new();
         for (name, attempts) in due {
-            attempts.due = None;
+            (attempts.due, attempts.begun) = (None, Some(now));
             if let Some((source, _)) = self.fetches.get(name) {
                 begun.push((name.clone(), source.clone()));
             }
@@ -83,7 +92,7 @@ impl Objects {
         let pause = attempts.retries.pause(windlass_world::random());
         match result {
             Some(Ok(fetched)) => {
-                let digest = fetched.artefact.digest.as_ref().unwrap_or(&fetched.artefact.file_digest);
+                let digest = fetched.artefact.named_digest();
                 tracing::info!(plugin = name, digest, "the file of the plugin object was fetched");
                 *state = FetchState::Fetched(fetched.artefact.clone());
                 attempts.file = Some(fetched);
@@ -116,13 +125,13 @@ impl Objects {
         let has_files = |name: &String| wanted.iter().any(|(of, files)| of == name && files.is_some());
         self.install_errors.retain(|name, _| has_files(name));
         let named: BTreeSet<_> = wanted.iter().map(|(name, _)| name.clone()).collect();
-        let gone: Vec<_> = self.installed.keys().filter(|name| !named.contains(*name)).cloned().collect();
+        let gone: Vec<_> = self.former.keys().filter(|name| !named.contains(*name)).cloned().collect();
         for name in gone {
             self.end(&name, false).await;
         }
         // Ends come first: an install may take long, and rights must go at once.
         for (name, _) in wanted.iter().filter(|(_, files)| files.is_none()) {
-            if self.installed.contains_key(name) {
+            if self.former.contains_key(name) {
                 self.end(name, true).await;
             }
         }
@@ -140,32 +149,37 @@ impl Objects {
             return;
         }
         // This comes first: no file of the operator may apply to the plugin from now on.
-        self.names.set(&name, true);
+        self.names.claim(&name, file_digests([&files.artefact].into_iter().chain(&files.former)));
+        self.former.entry(name.clone()).or_default();
         let (directory, of) = (self.directory.clone(), name.clone());
         let (installed, wanted) = (self.installed.get(&name).cloned(), files.clone());
-        let former = self.former.get(&name).cloned().unwrap_or_default();
         let fetched = self.attempts.get(&name).and_then(|attempts| attempts.file.clone());
         let fetched = fetched.filter(|fetched| fetched.artefact == files.artefact);
         let written = windlass_world::spawn_blocking(move || {
             let file = fetched.as_ref().map(|fetched| fetched.place.path());
-            directory.install(&of, installed.as_ref(), &former, &wanted, file)
+            directory.install(&of, installed.as_ref(), &wanted, file)
         });
         match written.await.unwrap_or_else(|error| Err(InstallError::Disk(std::io::Error::other(error)))) {
             Ok(()) => {
                 tracing::info!(plugin = name, "the files of the plugin object are installed");
                 self.ending.remove(&name);
                 self.install_errors.remove(&name);
-                self.set_installed(&name, &files.artefact);
+                self.installed.insert(name.clone(), files.artefact.clone());
+                self.former.insert(name.clone(), files.former.clone());
                 self.applied.insert(name, files);
             }
             Err(error @ (InstallError::NoFile | InstallError::OtherFile { .. })) => {
-                tracing::warn!(plugin = name, %error, "cannot install the plugin object");
-                if let Some(before) = self.installed.remove(&name) {
-                    // It may still run.
-                    self.remember_former(&name, before);
-                }
+                tracing::warn!(plugin = name, %error, "the plugin object is not installed: its file is missing");
                 self.fetches.remove(&name);
-                self.attempts.remove(&name);
+                if let Some(attempts) = self.attempts.get_mut(&name) {
+                    attempts.stop();
+                }
+                if self.installed.get(&name) == Some(&files.artefact) {
+                    self.installed.remove(&name);
+                    // It may still run.
+                    self.former.entry(name.clone()).or_default().insert(0, files.artefact.clone());
+                    self.recall(&name, &files.artefact).await;
+                }
                 self.act_again = Some(Instant::now());
             }
             Err(error) => {
@@ -181,21 +195,21 @@ impl Objects {
         }
     }
 
-    fn set_installed(&mut self, name: &str, artefact: &InstalledArtefact) {
-        let before = self.installed.insert(name.to_owned(), artefact.clone());
-        if let Some(before) = before {
-            self.remember_former(name, before);
+    /// Gets what was installed from the store, if the object still has its source. So a tag need not be resolved again,
+    /// which needs the registry, and may lead to another version.
+    async fn recall(&mut self, name: &str, artefact: &InstalledArtefact) {
+        let Some(plugin) = self.followed.plugins().get(name) else { return };
+        if plugin.source() != Some(&artefact.source) || self.fetches.contains_key(name) {
+            return;
         }
-        if let Some(former) = self.former.get_mut(name) {
-            former.retain(|known| known != artefact);
-        }
-    }
-
-    fn remember_former(&mut self, name: &str, before: InstalledArtefact) {
-        let former = self.former.entry(name.to_owned()).or_default();
-        former.retain(|known| *known != before);
-        former.insert(0, before);
-        former.truncate(FORMER_ARTEFACTS_MAX);
+        let generation = plugin.generation;
+        let (sources, of) = (self.sources.clone(), artefact.clone());
+        let Ok(Some(file)) = windlass_world::spawn_blocking(move || sources.stored(&of)).await else { return };
+        let begun = self.attempts.get(name).and_then(|attempts| attempts.begun);
+        let attempts = FetchAttempts { file: Some(file), ..FetchAttempts::new(generation, begun) };
+        self.attempts.insert(name.to_owned(), attempts);
+        let state = FetchState::Fetched(artefact.clone());
+        self.fetches.insert(name.to_owned(), (artefact.source.clone(), state));
     }
 
     /// Removes what runs, so that the plugin ends. If `revoked`, its calls lose their rights at once.
@@ -205,6 +219,7 @@ impl Objects {
             return;
         }
         self.ending.insert(name.to_owned(), revoked);
+        self.names.claim(name, BTreeSet::new());
         let (directory, of) = (self.directory.clone(), name.to_owned());
         let removed = windlass_world::spawn_blocking(move || directory.end(&of, revoked)).await;
         match removed.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
@@ -235,14 +250,17 @@ impl Objects {
         let ended: Vec<_> = self.ending.keys().filter(|name| self.host.status.known(name).is_none()).cloned().collect();
         for name in &ended {
             self.ending.remove(name);
-            self.installed.remove(name);
+            let installed = self.installed.remove(name);
             self.former.remove(name);
             // Files of the operator count from now on. The removal of the record wakes those who follow files.
-            self.names.set(name, false);
+            self.names.release(name);
             let (directory, of) = (self.directory.clone(), name.clone());
             let removed = windlass_world::spawn_blocking(move || directory.remove(&of)).await;
             if let Err(error) = removed.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
                 tracing::error!(plugin = name, %error, "cannot remove the files of a plugin object that has ended: they take up space");
+            }
+            if let Some(installed) = installed {
+                self.recall(name, &installed).await;
             }
         }
         !ended.is_empty()

@@ -42,6 +42,8 @@ const OBJECTS_SETTLE_TIME_MAX: Duration = Duration::from_millis(500);
 const OBJECTS_LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// The pause after the disk has failed.
 const DISK_RETRY_PAUSE: Duration = Duration::from_secs(30);
+/// The shortest time between the beginnings of two fetches for one plugin. The source that is edited last is fetched.
+const FETCH_INTERVAL_MIN: Duration = Duration::from_secs(1);
 /// The pauses after failed fetches.
 const FETCH_BACKOFF: RetryPolicy =
     RetryPolicy::doubling(Duration::from_secs(5), Duration::from_mins(10)).jitter(0.8, 1.2);
@@ -76,17 +78,23 @@ pub(crate) struct OpenedObjects {
 }
 
 impl OpenedObjects {
-    /// Opens the directory of `settings`. Names with files in `plugins` belong to the operator. Blocks.
-    pub(crate) fn open(settings: &ObjectSettings, plugins: &Path) -> Result<Self, ObjectsError> {
+    /// Opens the directory of `settings`. Names with files in `plugins` belong to the operator. Blocks until `stop` at
+    /// most; the host then ends without these plugins.
+    pub(crate) fn open(
+        settings: &ObjectSettings,
+        plugins: &Path,
+        stop: &CancellationToken,
+    ) -> Result<Self, ObjectsError> {
         let unreadable = |source| ObjectsError::Plugins { path: plugins.to_owned(), source };
         let taken = taken_names(plugins).map_err(unreadable)?;
-        let (directory, records) = ObjectDirectory::open(&settings.directory, &taken)?;
+        let (directory, records) = ObjectDirectory::open(&settings.directory, &taken, stop)?;
+        let names = records.iter().map(|(name, record)| (name.clone(), record.digests())).collect();
+        let names = ObjectNames::new(&settings.directory, names);
         let (mut installed, mut former) = (BTreeMap::new(), BTreeMap::new());
         for (name, record) in records {
             installed.insert(name.clone(), record.installed);
             former.insert(name, record.former);
         }
-        let names = ObjectNames::new(&settings.directory, installed.keys().cloned().collect());
         Ok(Self { directory, installed, former, taken, names, settings: settings.clone() })
     }
 
@@ -106,17 +114,17 @@ impl OpenedObjects {
         let store = PluginStore::open(&settings.store, limits, network)?;
         let objects = OwnObjects::new(connection.client.clone());
         let reads = Semaphore::new(CONFIG_MAP_READS_MAX);
+        let followed = FollowedObjects::new(&host.informers, None);
         let sources =
             HostSources { settings, store, objects: objects.clone(), directory: directory.clone(), file_bytes, reads };
         let reporter = Reporter::new(host.clone(), objects);
-        let (followed, plugins) = (FollowedObjects::new(&host.informers), plugins.to_owned());
         Ok(Objects {
             host,
             followed,
             reporter,
             names,
             directory,
-            plugins,
+            plugins: plugins.to_owned(),
             sources: Arc::new(sources),
             installed,
             former,
@@ -147,6 +155,25 @@ struct FetchAttempts {
     file: Option<FetchedFile>,
     /// The attempt that runs, if one does.
     running: Option<RunningFetch>,
+    /// When the last one began.
+    begun: Option<Instant>,
+}
+
+impl FetchAttempts {
+    /// No attempt yet. `begun` says when the last one for an earlier source began.
+    fn new(generation: i64, begun: Option<Instant>) -> Self {
+        Self { generation, retries: FETCH_BACKOFF.begin(), due: None, file: None, running: None, begun }
+    }
+
+    /// The earliest time of the next attempt. Without a pause, edits without end would cause as many requests.
+    fn soonest(&self, now: Instant) -> Instant {
+        self.begun.map_or(now, |begun| now.max(begun + FETCH_INTERVAL_MIN))
+    }
+
+    /// Stops what is not wanted any more.
+    fn stop(&mut self) {
+        (self.due, self.file, self.running) = (None, None, None);
+    }
 }
 
 /// Stops a fetch whose result is not wanted any more.
@@ -173,7 +200,8 @@ pub(crate) struct Objects {
     sources: Arc<dyn ArtefactSource>,
     /// The installed artefact of each plugin, until its last generation has ended.
     installed: BTreeMap<String, InstalledArtefact>,
-    /// The artefacts that were installed before, the latest first. They may run again after a rollback.
+    /// The artefacts that were installed before, the latest first. They may run again after a rollback. Each name that
+    /// belongs to an object is here, even without such artefacts.
     former: BTreeMap<String, Vec<InstalledArtefact>>,
     /// The SHA-256 of the file that runs for each plugin.
     running: BTreeMap<String, String>,
@@ -272,7 +300,7 @@ impl Objects {
 
     /// The digests of the files that run now, as far as they belong to objects.
     fn running_digests(&self) -> BTreeMap<String, String> {
-        let running = self.installed.keys().filter_map(|name| {
+        let running = self.former.keys().filter_map(|name| {
             let digest = self.host.status.known(name)?.running_digest()?;
             Some((name.clone(), format!("sha256:{digest}")))
         });
@@ -325,6 +353,17 @@ impl QuietTime {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn edits_without_end_cause_one_fetch_per_second() {
+        let start = Instant::now();
+        let mut attempts = FetchAttempts::new(1, None);
+        assert_eq!(attempts.soonest(start), start);
+        attempts.begun = Some(start);
+        assert_eq!(attempts.soonest(start), start + FETCH_INTERVAL_MIN);
+        let later = start + 2 * FETCH_INTERVAL_MIN;
+        assert_eq!(attempts.soonest(later), later);
+    }
 
     #[test]
     fn changes_without_end_do_not_put_off_a_plan_for_ever() {

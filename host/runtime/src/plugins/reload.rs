@@ -108,13 +108,14 @@ impl Reload {
         let (reports, swapped) = mpsc::unbounded_channel();
         let (replicas, verdicts) = mpsc::unbounded_channel();
         tokio::spawn(phases.stop.clone().run_until_cancelled_owned(replicas::publish_all(host.clone(), verdicts)));
+        let objects = host.policies.names();
         let slots = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         Self {
             host,
             sandbox,
             supplies,
             phases,
-            catalog: Catalog::new(slots, allowed),
+            catalog: Catalog::new(slots, allowed).with_objects(objects),
             steps: VecDeque::new(),
             rejections: Rejections::kept_in(cache),
             news,

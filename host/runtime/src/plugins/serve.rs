@@ -151,11 +151,25 @@ impl Serving {
         if !past.rejected.contains(generation.plugin.digest()) {
             return generation;
         }
-        let former = past.former.take().and_then(|former| self.generation_of(former.plugin, former.record, past));
+        let former = past.former.take().filter(|former| self.may_return(&former.plugin));
+        let former = former.and_then(|former| self.generation_of(former.plugin, former.record, past));
         let Some(former) = former else { return generation };
         self.runs(past, &former);
         self.report(&former.plugin, Swapped::Runs(former.plugin.clone()));
         former
+    }
+
+    /// Whether `former` may take over again. The policy of an object may exclude it by now.
+    pub(super) fn may_return(&self, former: &Plugin) -> bool {
+        let (plugin, digest) = (former.name(), former.digest());
+        let may_run = self.host.policies.names().may_run(plugin, digest);
+        if !may_run {
+            tracing::error!(
+                %plugin, digest = &**digest,
+                "the previous version does not come back: the policy of the plugin's object does not cover it"
+            );
+        }
+        may_run
     }
 
     async fn terms(&mut self, mut current: Generation, past: &mut ServingState) -> ControllerEnd {

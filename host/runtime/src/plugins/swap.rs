@@ -292,6 +292,7 @@ impl<'a> Swaps<'a> {
             self.past.former = None;
             return;
         };
+        self.past.former.take_if(|former| !self.serving.may_return(&former.plugin));
         let Some(former) = &self.past.former else { return };
         let (former, record) = (former.plugin.clone(), former.record.clone());
         tracing::error!(

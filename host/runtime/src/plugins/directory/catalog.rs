@@ -9,6 +9,7 @@ use super::entry::{CatalogEntry, LoadAttempt, RunningFile};
 use super::plugin_files::FileRole;
 use super::{Allowed, FileRefusal, LoadedFile, NotRevived};
 use crate::files::Change;
+use crate::object_names::ObjectNames;
 use crate::rejections::{Digest, Rejection};
 
 /// All plugins and their states.
@@ -16,6 +17,8 @@ use crate::rejections::{Digest, Rejection};
 pub(crate) struct Catalog<G> {
     pub(super) plugins: BTreeMap<Arc<str>, CatalogEntry<G>>,
     pub(super) allowed: Option<Allowed>,
+    /// Which files of objects may run.
+    pub(super) objects: ObjectNames,
     /// Plugins seen at the first look that have not been started or refused yet.
     pub(super) first: BTreeSet<Arc<str>>,
     pub(super) has_looked: bool,
@@ -27,8 +30,13 @@ pub(crate) struct Catalog<G> {
 impl<G: Clone> Catalog<G> {
     /// An empty catalog. `slots` files may be loaded at the same time. Without `allowed`, all digests are allowed.
     pub(crate) fn new(slots: usize, allowed: Option<Allowed>) -> Self {
-        let (plugins, first) = (BTreeMap::new(), BTreeSet::new());
-        Self { plugins, allowed, first, has_looked: false, slots: slots.max(1), loading: 0 }
+        let (plugins, first, objects) = (BTreeMap::new(), BTreeSet::new(), ObjectNames::default());
+        Self { plugins, allowed, objects, first, has_looked: false, slots: slots.max(1), loading: 0 }
+    }
+
+    /// The same, with plugins that belong to `objects`.
+    pub(crate) fn with_objects(self, objects: ObjectNames) -> Self {
+        Self { objects, ..self }
     }
 
     /// Takes over changes in the directory.
@@ -188,6 +196,9 @@ impl<G: Clone> Catalog<G> {
         }
         if let Some(allowed) = self.allowed.as_ref().filter(|allowed| !allowed.holds(&loaded.digest)) {
             return Err(NotRevived::NotAllowed { digest: loaded.digest.clone(), list: allowed.path().to_owned() });
+        }
+        if !self.objects.may_run(plugin, &loaded.digest) {
+            return Err(NotRevived::NotCovered { digest: loaded.digest.clone() });
         }
         if let Some(rival) = rival {
             return Err(NotRevived::Rival(rival));

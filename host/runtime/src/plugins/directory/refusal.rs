@@ -104,6 +104,14 @@ pub(crate) enum NotRevived {
         /// The list that lacks the digest.
         list: PathBuf,
     },
+    /// The plugin belongs to an object, whose policy does not cover the version.
+    #[error(
+        "the policy of the plugin's object does not cover the file {digest}: name a version in the object that it covers"
+    )]
+    NotCovered {
+        /// The digest of the version's file.
+        digest: Digest,
+    },
     /// Another plugin that brings the same definition has started meanwhile.
     #[error(transparent)]
     Rival(FileRefusal),

@@ -138,6 +138,7 @@ impl<G: Clone> Catalog<G> {
         let entry = self.plugins.get_mut(plugin)?;
         let loaded = entry.instead.take_if(|_| entry.runs.is_none() && !entry.fell)?;
         if self.allowed.as_ref().is_some_and(|allowed| !allowed.holds(&loaded.digest))
+            || !self.objects.may_run(plugin, &loaded.digest)
             || self.rival(plugin, &loaded.definitions).is_some()
         {
             return None;

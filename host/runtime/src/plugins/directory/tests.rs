@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::files::{Change, Content};
+use crate::object_names::ObjectNames;
 use crate::rejections::Rejection;
 
 /// A fake directory in which each file's content is a single letter.
@@ -486,6 +487,29 @@ fn the_former_version_starts_even_if_the_rejected_file_is_not_allowed() {
     assert_eq!(scene.next(), ["refuse a: rejected"], "so it is looked for again");
     assert_eq!(scene.catalog.revive("a", &brings('x')), Ok(()));
     assert_eq!(scene.next(), NOTHING);
+}
+
+#[test]
+fn a_former_version_that_an_objects_policy_does_not_cover_never_runs() {
+    let names = ObjectNames::new(Path::new("/objects"), [("a".to_owned(), [digest('y').to_string()].into())].into());
+    let rejection = rejection('y', Some('x'));
+
+    // After a restart, with the former version in the cache.
+    let mut scene = Scene { catalog: Catalog::new(2, None).with_objects(names.clone()) };
+    scene.catalog.take(&[Change { path: "a.wasm".into(), content: content('y') }]);
+    assert!(scene.catalog.reject("a", &rejection));
+    assert_eq!(scene.next(), ["refuse a: rejected"]);
+    let refused = Err(NotRevived::NotCovered { digest: digest('x') });
+    assert_eq!(scene.catalog.revive("a", &brings('x')), refused);
+
+    // In the same process, with the former version in memory.
+    let mut scene = Scene { catalog: Catalog::new(2, None).with_objects(names.clone()) }.with(&["a=x", "a=y"]);
+    scene.took_over("a", 'y');
+    scene.catalog.rolled_back("a", rejection, &brings('x'));
+    scene.next();
+    assert_eq!(scene.ended("a"), ["refuse a: rejected"]);
+    names.claim("a", ['x', 'y'].map(|letter| digest(letter).to_string()).into());
+    assert_eq!(scene.catalog.revive("a", &brings('x')), Ok(()));
 }
 
 #[test]
