@@ -3,6 +3,7 @@
 pub(crate) mod admin_serving;
 pub(crate) mod duration;
 pub(crate) mod hooks;
+pub(crate) mod instance;
 pub(crate) mod leases;
 pub(crate) mod limits;
 pub(crate) mod listening;

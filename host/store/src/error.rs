@@ -68,7 +68,7 @@ pub enum FetchError {
     /// The store has no room.
     #[error(
         "the plugin's {bytes} bytes do not fit into {}, which may have {limit} bytes and is full of plugins in use: \
-         remove plugins, or raise the limit", directory.display()
+         remove plugins, or raise --objects-store-limit", directory.display()
     )]
     StoreFull { directory: PathBuf, bytes: u64, limit: u64 },
     /// The disk is full.

@@ -109,12 +109,12 @@ impl OpenedObjects {
         stop: &CancellationToken,
     ) -> Result<Objects, ObjectsError> {
         let Self { directory, installed, former, taken, names, settings } = self;
-        let mut limits = StoreLimits::default();
+        let mut limits = StoreLimits { bytes: settings.store_bytes, ..StoreLimits::default() };
         limits.registry.component_bytes = file_bytes;
         let store = PluginStore::open(&settings.store, limits, network)?;
         let objects = OwnObjects::new(connection.client.clone());
         let reads = Semaphore::new(CONFIG_MAP_READS_MAX);
-        let followed = FollowedObjects::new(&host.informers, None);
+        let followed = FollowedObjects::new(&host.informers, settings.instance.clone());
         let sources =
             HostSources { settings, store, objects: objects.clone(), directory: directory.clone(), file_bytes, reads };
         let reporter = Reporter::new(host.clone(), objects);

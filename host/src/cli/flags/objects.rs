@@ -7,6 +7,9 @@ use clap::Args;
 use windlass_oci::PlainHttp;
 use windlass_runtime::{GrantMode, ObjectSettings};
 
+use crate::cli::flags::instance::instance;
+use crate::cli::flags::size::ByteSize;
+
 /// The flags about plugins that are objects.
 #[derive(Debug, Args)]
 pub(crate) struct ObjectArgs {
@@ -17,6 +20,13 @@ pub(crate) struct ObjectArgs {
     /// The host and port of a registry to which --objects speaks without TLS.
     #[arg(long, value_name = "HOST", env = "WINDLASS_OBJECTS_PLAIN_HTTP")]
     pub(crate) objects_plain_http: Option<String>,
+    /// The most that artefacts which --objects has fetched may take up in the cache directory. Compiled plugins take up
+    /// to 1Gi more.
+    #[arg(long, value_name = "SIZE", default_value_t = ByteSize(ObjectSettings::STORE_BYTES), env = "WINDLASS_OBJECTS_STORE_LIMIT")]
+    pub(crate) objects_store_limit: ByteSize,
+    /// Run only the objects whose `spec.instance` is this name. Default: those without `spec.instance`.
+    #[arg(long, value_name = "NAME", value_parser = instance, env = "WINDLASS_OBJECTS_INSTANCE")]
+    pub(crate) objects_instance: Option<String>,
 }
 
 impl ObjectArgs {
@@ -43,6 +53,8 @@ impl ObjectArgs {
             directory: cache.join("objects"),
             store: cache.join("store"),
             namespace: namespace.to_owned(),
+            store_bytes: self.objects_store_limit.0 as u64,
+            instance: self.objects_instance,
             plain_http: self.objects_plain_http.map_or(PlainHttp::Never, PlainHttp::Named),
         }))
     }
