@@ -6,6 +6,7 @@ use std::process::Stdio;
 use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
 use tokio::process::Command;
+use windlass_oci::ContentDigest;
 use windlass_tests::host::Host;
 use windlass_tests::kubectl::Kubectl;
 use windlass_tests::objects::{Objects, documents};
@@ -92,15 +93,17 @@ impl Stage {
     }
 
     async fn grant(&self, repository: &str) -> anyhow::Result<()> {
-        let all = json!({"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]});
-        let object = json!({
-            "apiVersion": "windlass.dev/v1alpha1", "kind": "ClusterPluginPolicy", "metadata": {"name": "webapp"},
-            "spec": {
-                "plugin": "webapp", "source": {"repository": repository}, "rules": [all],
-                "crds": ["webapps.apps.kubedojo.io"], "finalizers": ["*"],
-            },
-        });
-        self.objects().apply(&object).await?;
+        self.objects().apply(&policy(&json!({"repository": repository}))).await?;
+        Ok(())
+    }
+
+    /// Makes the API server serve policies, or stop to serve them. They still exist then.
+    async fn serve_policies(&self, serve: bool) -> anyhow::Result<()> {
+        let (kind, name) = ("CustomResourceDefinition", "clusterpluginpolicies.windlass.dev");
+        let mut definition = self.objects().get(kind, name).await?.context("it is there")?;
+        definition["spec"]["versions"][0]["served"] = json!(serve);
+        let versions = json!({"spec": {"versions": definition["spec"]["versions"]}});
+        self.objects().merge(kind, name, &versions).await?;
         Ok(())
     }
 
@@ -122,6 +125,18 @@ impl Stage {
     }
 }
 
+/// A policy for `webapp` with this source, and rights to everything.
+fn policy(source: &Value) -> Value {
+    let all = json!({"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]});
+    json!({
+        "apiVersion": "windlass.dev/v1alpha1", "kind": "ClusterPluginPolicy", "metadata": {"name": "webapp"},
+        "spec": {
+            "plugin": "webapp", "source": source, "rules": [all], "crds": ["webapps.apps.kubedojo.io"],
+            "finalizers": ["*"],
+        },
+    })
+}
+
 fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
     object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == kind)
 }
@@ -136,7 +151,7 @@ fn variant(note: &str, to: &Path) -> anyhow::Result<()> {
 }
 
 async fn installing_updating_and_removing(kind: Kind) -> anyhow::Result<()> {
-    let mut stage = Stage::new(kind).await?;
+    let stage = Stage::new(kind).await?;
     let (one, two) = (stage.push("one").await?, stage.push("two").await?);
     let host = stage.host(&["--leases=single"])?;
 
@@ -145,6 +160,10 @@ async fn installing_updating_and_removing(kind: Kind) -> anyhow::Result<()> {
     let status = stage.condition("Granted", "False", "NoPolicy").await?;
     ensure!(status["digest"].is_null() && status["holder"].is_string(), "{status}");
     stage.condition("Fetched", "False", "NotGranted").await?;
+    let mut of_another = policy(&json!({"repository": stage.repository()}));
+    of_another["spec"]["plugin"] = json!("another");
+    let refused = stage.objects().apply(&of_another).await;
+    ensure!(refused.is_err_and(|error| format!("{error:#}").contains("name the policy as its plugin")));
 
     stage.grant(&stage.repository()).await?;
     let kubectl = Kubectl::of_all_namespaces(stage.server.kubeconfig());
@@ -174,16 +193,38 @@ async fn installing_updating_and_removing(kind: Kind) -> anyhow::Result<()> {
     stage.use_image(&format!("{}/evil/webapp:one", stage.address)).await?;
     let status = stage.condition("Granted", "False", "SourceNotAllowed").await?;
     ensure!(condition_of(&status, "Running")["status"] == "True", "{status}");
-    stage.use_image(&two).await?;
+    // The same version by its tag.
+    stage.use_image(&format!("{}:two", stage.repository())).await?;
     stage.condition("Progressing", "False", "UpToDate").await?;
-
-    // A restart without the registry changes nothing.
+    if kind == Kind::Real {
+        a_kind_that_is_not_served_for_a_moment_ends_nothing(&stage, &host).await?;
+    }
     host.terminate().await?;
+    without_the_registry(stage, &two).await
+}
+
+/// The embedded server always serves all versions.
+async fn a_kind_that_is_not_served_for_a_moment_ends_nothing(stage: &Stage, host: &Host) -> anyhow::Result<()> {
+    stage.serve_policies(false).await?;
+    host.says("the API server does not serve windlass.dev/v1alpha1 ClusterPluginPolicy").await?;
+    stage.serve_policies(true).await?;
+    host.says("the watch works again").await?;
+    // A change of the policy is seen again, and nothing was ended before it.
+    stage.objects().merge("ClusterPluginPolicy", "webapp", &json!({"spec": {"paused": true}})).await?;
+    stage.condition("Running", "False", "Paused").await?;
+    ensure!(!host.log().contains("the files of the plugin object are removed"), "{}", host.log());
+    stage.objects().merge("ClusterPluginPolicy", "webapp", &json!({"spec": {"paused": false}})).await?;
+    stage.condition("Running", "True", "Running").await?;
+    Ok(())
+}
+
+/// Neither a restart nor a policy that comes back needs the registry, although the object names a tag.
+async fn without_the_registry(mut stage: Stage, two: &str) -> anyhow::Result<()> {
     stage.registry = None;
     let host = stage.host(&["--leases=single"])?;
     host.says("plugin loaded").await?;
     let status = stage.condition("Running", "True", "Running").await?;
-    ensure!(status["image"] == two.as_str(), "{status}");
+    ensure!(status["image"] == two, "{status}");
 
     // Without its policy the plugin ends, and with it runs again from the store.
     stage.objects().delete("ClusterPluginPolicy", "webapp").await?;
@@ -264,6 +305,64 @@ async fn a_config_map_is_a_source_only_if_its_policy_names_it() -> anyhow::Resul
     Ok(())
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_the_policy_does_not_list_replaces_nothing() -> anyhow::Result<()> {
+    let stage = Stage::new(Kind::Embedded).await?;
+    for note in ["listed", "unlisted"] {
+        variant(note, &stage.path(note))?;
+    }
+    let file = |note: &str| std::fs::read(stage.path(note));
+    let listed = ContentDigest::of(&file("listed")?).to_string();
+    let kubectl = Kubectl::of_all_namespaces(stage.server.kubeconfig());
+    let from = ["listed", "unlisted"].map(|note| format!("--from-file={note}={}", stage.path(note).display()));
+    let namespace = stage.host_namespace();
+    kubectl.run(&["create", "configmap", "files", "--namespace", &namespace, &from[0], &from[1]]).await?;
+    let host = stage.host(&["--leases=none"])?;
+    let source = json!({"configMap": {"name": "files"}, "digests": [listed]});
+    stage.objects().apply(&policy(&source)).await?;
+    let object = json!({
+        "apiVersion": "windlass.dev/v1alpha1", "kind": "ClusterPlugin", "metadata": {"name": "webapp"},
+        "spec": {"source": {"configMap": {"name": "files", "key": "listed"}}},
+    });
+    stage.objects().apply(&object).await?;
+    stage.condition("Running", "True", "Running").await?;
+    let edit = json!({"spec": {"source": {"configMap": {"key": "unlisted"}}}});
+    stage.objects().merge("ClusterPlugin", "webapp", &edit).await?;
+    let status = stage.condition("Granted", "False", "DigestNotAllowed").await?;
+    ensure!(status["digest"].as_str() == listed.strip_prefix("sha256:"), "{status}");
+    ensure!(std::fs::read(stage.path("cache/objects/webapp.wasm"))? == file("listed")?, "another file is installed");
+    // After a restart, the listed one runs all the same.
+    host.terminate().await?;
+    let host = stage.host(&["--leases=none"])?;
+    host.says("plugin loaded").await?;
+    let status = stage.condition("Running", "True", "Running").await?;
+    ensure!(status["digest"].as_str() == listed.strip_prefix("sha256:"), "{status}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_installation_runs_only_the_objects_that_name_it() -> anyhow::Result<()> {
+    let stage = Stage::new(Kind::Embedded).await?;
+    let _host = stage.host(&["--leases=none", "--objects-instance=blue"])?;
+    stage.use_image(&format!("{}:one", stage.repository())).await?;
+    let object = json!({
+        "apiVersion": "windlass.dev/v1alpha1", "kind": "ClusterPlugin", "metadata": {"name": "later"},
+        "spec": {"source": {"configMap": {"name": "files"}}, "instance": "blue"},
+    });
+    stage.objects().apply(&object).await?;
+    until("the host's own object has a status", || async {
+        let object = stage.objects().get("ClusterPlugin", "later").await?.context("it is there")?;
+        ensure!(condition(&object, "Granted").is_some(), "{object}");
+        anyhow::Ok(())
+    })
+    .await?;
+    let others = stage.objects().get("ClusterPlugin", "webapp").await?.context("it is there")?;
+    ensure!(others["status"].is_null(), "{others}");
+    stage.objects().merge("ClusterPlugin", "webapp", &json!({"spec": {"instance": "blue"}})).await?;
+    stage.condition("Granted", "False", "NoPolicy").await?;
+    Ok(())
+}
+
 /// The number of status writes that the embedded server has seen.
 fn status_writes(server: &Server) -> anyhow::Result<u64> {
     let requests = server.embedded().context("it is embedded")?.requests();
@@ -274,6 +373,8 @@ fn status_writes(server: &Server) -> anyhow::Result<u64> {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_status_of_objects_at_rest_is_not_written_again() -> anyhow::Result<()> {
     const RESTING_OBJECTS: u64 = 200;
+    /// Each takes two seconds, so all together take longer than a written status is trusted.
+    const CHANGES: u64 = 6;
     let stage = Stage::new(Kind::Embedded).await?;
     let object = |name: &str, image: &str| {
         json!({
@@ -284,16 +385,27 @@ async fn the_status_of_objects_at_rest_is_not_written_again() -> anyhow::Result<
     for number in 0..RESTING_OBJECTS {
         stage.objects().apply(&object(&format!("plugin-{number}"), "idle")).await?;
     }
+    let image = stage.push("one").await?;
+    stage.grant(&stage.repository()).await?;
+    stage.use_image(&image).await?;
     let _host = stage.host(&["--leases=none"])?;
+    // A plugin that has run and lost its policy rests, too.
+    stage.condition("Running", "True", "Running").await?;
+    stage.objects().delete("ClusterPluginPolicy", "webapp").await?;
+    let status = stage.condition("Running", "False", "NotFetched").await?;
+    for field in ["version", "digest", "image", "controllers", "queued", "failing", "lastFailure"] {
+        ensure!(status[field].is_null(), "{field} stays although nothing runs: {status}");
+    }
     until("each object has a status", || async {
-        let writes = status_writes(&stage.server)?;
-        ensure!(writes == RESTING_OBJECTS, "{writes} writes");
+        let last = stage.objects().list("ClusterPlugin", "").await?;
+        ensure!(last.iter().all(|object| condition(object, "Granted").is_some()));
         anyhow::Ok(())
     })
     .await?;
+    let before = status_writes(&stage.server)?;
     // A change of one object is a write, and shows that all others were looked at again.
-    for (at, image) in (1..).zip(["first", "second", "third"]) {
-        stage.objects().apply(&object("plugin-0", image)).await?;
+    for at in 1..=CHANGES {
+        stage.objects().apply(&object("plugin-0", &format!("image-{at}"))).await?;
         until("the change is observed", || async {
             let object = stage.objects().get("ClusterPlugin", "plugin-0").await?.context("it is there")?;
             ensure!(object["status"]["observedGeneration"] == object["metadata"]["generation"], "{object}");
@@ -301,7 +413,7 @@ async fn the_status_of_objects_at_rest_is_not_written_again() -> anyhow::Result<
         })
         .await?;
         let writes = status_writes(&stage.server)?;
-        ensure!(writes == RESTING_OBJECTS + at, "{writes} writes after {at} changes");
+        ensure!(writes == before + at, "{writes} writes after {at} changes, {before} before");
     }
     Ok(())
 }
