@@ -7,6 +7,7 @@
 mod artefact;
 mod condition;
 pub mod definitions;
+mod drafted;
 mod facts;
 mod grant;
 mod plan;
@@ -17,6 +18,7 @@ mod status;
 
 pub use artefact::{ArtefactOrigin, InstalledArtefact};
 pub use condition::{ConditionReason, ConditionStatus, ConditionType, ObjectCondition};
+pub use drafted::drafted_objects;
 pub use facts::{ControllerFigures, EngineFacts, ObjectFacts, RefusedFile};
 pub use grant::{GrantRefusal, PolicyJudgement, judge};
 pub use plan::{FORMER_ARTEFACTS_MAX, FetchFailure, FetchState, ObjectPlan, PlanInputs, WantedFiles, plan};

@@ -20,35 +20,53 @@ pub const REUSE: &str = "\
     # leaves behind in variables.\n\
     instances: reuse\n";
 
-/// A policy that grants all of `asks` and everything else that the manifest asks for. Unless it is `in_force`, it
-/// pauses the plugin, because the host may read the policy before a person has reviewed it. `origin` tells the reader
-/// where the policy is from; `instances` is the setting that suits the plugin's language.
+/// A policy for review, in YAML.
+pub struct PolicyDraft {
+    /// Comments: what it is, and what to look at.
+    pub about: String,
+    /// The rights and settings: everything but what identifies the document.
+    pub rights: String,
+}
+
+impl PolicyDraft {
+    /// A policy that grants all of `asks` and everything else that the manifest asks for. Unless it is `in_force`, it
+    /// pauses the plugin, because the host may read the policy before a person has reviewed it. `origin` tells the
+    /// reader where the policy is from; `instances` is the setting that suits the plugin's language.
+    #[must_use]
+    pub fn new(manifest: &Manifest, origin: &str, asks: &[Ask], in_force: bool, instances: Instances) -> Self {
+        let about = format!(
+            "# What the plugin {name} asks for, {origin}.\n\
+             # The plugin may do only what is listed here. If you remove a right, its requests are denied, and the log shows the missing rule.\n\
+             # Check lines marked SENSITIVE with care. Narrow rules with `namespaces: [...]` and `names: [...]`.\n",
+            name = manifest.name,
+        );
+        let mut rights = String::new();
+        if !in_force {
+            rights.push_str(
+                "paused: true   # the plugin is not called: remove this line when you have reviewed the rest\n",
+            );
+        }
+        if instances == Instances::Reuse {
+            rights.push_str(REUSE);
+        }
+        rights.push_str(
+            "# impersonate: NAMESPACE/SERVICEACCOUNT   # acts with that account's rights instead of the host's\n",
+        );
+        rights.push_str(if asks.is_empty() { "rules: []\n" } else { "rules:\n" });
+        for ask in asks {
+            push_ask(&mut rights, ask);
+        }
+        push_rest(&mut rights, manifest);
+        push_hooks(&mut rights, manifest);
+        Self { about, rights }
+    }
+}
+
+/// The text of a policy file: a [`PolicyDraft`] with what identifies the document.
 #[must_use]
 pub fn draft(manifest: &Manifest, origin: &str, asks: &[Ask], in_force: bool, instances: Instances) -> String {
-    let mut text = format!(
-        "# What the plugin {name} asks for, {origin}.\n\
-         # The plugin may do only what is listed here. If you remove a right, its requests are denied, and the log shows the missing rule.\n\
-         # Check lines marked SENSITIVE with care. Narrow rules with `namespaces: [...]` and `names: [...]`.\n\
-         apiVersion: {API_VERSION}\n\
-         kind: {POLICY}\n\
-         plugin: {name}\n\
-         {paused}{reuse}\
-         # impersonate: NAMESPACE/SERVICEACCOUNT   # acts with that account's rights instead of the host's\n",
-        paused = if in_force {
-            ""
-        } else {
-            "paused: true   # the plugin is not called: remove this line when you have reviewed the rest\n"
-        },
-        reuse = if instances == Instances::Reuse { REUSE } else { "" },
-        name = manifest.name,
-    );
-    text.push_str(if asks.is_empty() { "rules: []\n" } else { "rules:\n" });
-    for ask in asks {
-        push_ask(&mut text, ask);
-    }
-    push_rest(&mut text, manifest);
-    push_hooks(&mut text, manifest);
-    text
+    let PolicyDraft { about, rights } = PolicyDraft::new(manifest, origin, asks, in_force, instances);
+    format!("{about}apiVersion: {API_VERSION}\nkind: {POLICY}\nplugin: {name}\n{rights}", name = manifest.name)
 }
 
 /// Adds the plugin's hooks as a comment, because only the operator knows their secrets. The names are DNS labels.

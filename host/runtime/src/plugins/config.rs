@@ -126,6 +126,13 @@ pub async fn named_secrets(directory: &Path, plugin: &str) -> Result<BTreeSet<(S
     Ok(secrets.map(|secret| (secret.namespace, secret.name)).collect())
 }
 
+/// The configuration of `plugin` in `directory`, without the values of Secrets. `None` if there is none. The error says
+/// what is wrong with its file.
+pub async fn written_config(directory: &Path, plugin: &str) -> Result<Option<Map<String, Value>>, String> {
+    let file = read(&path_in(directory, plugin), plugin).await.map_err(|error| error.to_string())?;
+    Ok(file.map(|file| file.config))
+}
+
 /// The kinds that the configuration in `directory` names for the plugin with this `manifest`. `None` if the manifest
 /// takes kinds from a configuration, and there is none. The error says what is wrong with its file.
 pub fn configured_kinds(directory: &Path, manifest: &Manifest) -> Result<Option<ConfiguredKinds>, String> {

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::{Error, ensure};
 use clap::Args;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use windlass_kube::Discovery;
 use windlass_kube::client::{self, ConnectError, ConnectOptions};
 use windlass_kube::discovery::SweepError;
@@ -18,7 +19,7 @@ use crate::cli::flags::settings::cache_dir;
 use windlass_author::documents;
 use windlass_policy::asks::{self, Ask, ClusterNames, ResourceName};
 use windlass_policy::unserved::{self, UnservedSubresource};
-use windlass_runtime::{CONFIG_SUFFIX, POLICY_SUFFIX, configured_kinds};
+use windlass_runtime::{CONFIG_SUFFIX, POLICY_SUFFIX, configured_kinds, named_secrets, written_config};
 
 /// The timeout for a cluster that no flag names.
 const UNNAMED_CLUSTER_TIMEOUT: Duration = Duration::from_secs(3);
@@ -71,8 +72,25 @@ impl PluginConfigArgs {
 
     /// The `manifest` of the plugin in the file `path` with its configuration's kinds.
     pub(crate) fn manifest_of(&self, path: &Path, manifest: &Manifest) -> ConfiguredManifest {
-        let beside = || folder_of(path, &manifest.name, CONFIG_SUFFIX);
-        configured_manifest(manifest, &self.config_dir.clone().unwrap_or_else(beside))
+        configured_manifest(manifest, &self.directory(path, &manifest.name))
+    }
+
+    /// The configuration of `plugin` for its object. `None` if it has none.
+    pub(crate) async fn of_object(&self, plugin: &Plugin) -> anyhow::Result<Option<Map<String, Value>>> {
+        let directory = self.directory(plugin.path(), plugin.name());
+        let secrets = named_secrets(&directory, plugin.name()).await.map_err(Error::msg)?;
+        ensure!(
+            secrets.is_empty(),
+            "the configuration of {} takes values from Secrets, and that of an object cannot: install the plugin as a \
+             file, or write the values that are no secrets",
+            plugin.name()
+        );
+        written_config(&directory, plugin.name()).await.map_err(Error::msg)
+    }
+
+    /// The directory of the configuration of the plugin `name` in the file `path`.
+    fn directory(&self, path: &Path, name: &str) -> PathBuf {
+        self.config_dir.clone().unwrap_or_else(|| folder_of(path, name, CONFIG_SUFFIX))
     }
 }
 

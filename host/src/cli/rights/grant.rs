@@ -3,17 +3,20 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::Args;
 
 use crate::cli::flags::limits::LimitArgs;
 use crate::cli::rights::examine::{self, CacheArgs, ClusterArgs, ConfiguredManifest, PluginConfigArgs};
 use windlass_author::file::Language;
 use windlass_files::replace;
-use windlass_policy::draft::draft;
+use windlass_objects::drafted_objects;
+use windlass_policy::draft::{PolicyDraft, draft};
 use windlass_policy::review::review;
 use windlass_runtime::read_policy;
-use windlass_wasm::FileContents;
+use windlass_wasm::{FileContents, Plugin};
+
+const UNPRINTED: &str = "cannot write to standard output";
 
 /// Write the policy that a plugin asks for, for review.
 ///
@@ -22,18 +25,26 @@ use windlass_wasm::FileContents;
 /// do nothing else.
 ///
 /// If there is a policy already, `grant` leaves it alone, shows what it lacks, and exits with 1 if it lacks anything.
+///
+/// With --image, it writes the objects of the plugin instead, for `kubectl apply` and a host with --objects: the
+/// ClusterPluginPolicy with these rights, and the ClusterPlugin that runs the image.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  windlass grant plugins/webapp.wasm            # then read plugins/webapp.policy.yaml\n  \
-    windlass grant plugins/webapp.wasm -o -       # only show it"
+    windlass grant plugins/webapp.wasm -o -       # only show it\n  windlass grant webapp.wasm --image \
+    registry.example.com/team/webapp:1.2.0"
 )]
 pub(crate) struct GrantArgs {
     /// The plugin's file.
     #[arg(value_name = "NAME.wasm")]
     plugin: PathBuf,
-    /// Write the policy to this file; `-` for standard output. Default: NAME.policy.yaml beside the plugin.
+    /// Write the policy to this file; `-` for standard output. Default: NAME.policy.yaml beside the plugin, and with
+    /// --image NAME.objects.yaml.
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Write the objects of a plugin that `windlass push` has written there: HOST/REPOSITORY with a tag or a digest.
+    #[arg(long, value_name = "IMAGE")]
+    image: Option<String>,
     /// Replace the policy if there is one already.
     #[arg(long)]
     force: bool,
@@ -62,10 +73,18 @@ impl GrantArgs {
         let instances = language.as_deref().and_then(Language::titled).map(Language::instances).unwrap_or_default();
         let (version, digest) = (&manifest.version, plugin.short_digest());
         let origin = format!("as `windlass grant` wrote it for review: version {version}, sha256 {digest}");
+        if let Some(image) = &self.image {
+            let config = self.config.of_object(&plugin).await?;
+            let draft = PolicyDraft::new(&manifest, &origin, &asks, self.in_force, instances);
+            let image = image.strip_prefix("oci://").unwrap_or(image);
+            let text = drafted_objects(plugin.name(), image, config.as_ref(), &draft)
+                .map_err(|problem| anyhow!("--image {image}: {problem}"))?;
+            return self.write_objects(&plugin, &text);
+        }
         let text = draft(&manifest, &origin, &asks, self.in_force, instances);
         let output = self.output.unwrap_or_else(|| examine::beside(&plugin));
         if output == Path::new("-") {
-            crate::cli::print(&text).context("cannot write to standard output")?;
+            crate::cli::print(&text).context(UNPRINTED)?;
             return Ok(ExitCode::SUCCESS);
         }
         if output.exists() {
@@ -85,7 +104,7 @@ impl GrantArgs {
                 Err(error) => bail!("there is a policy that cannot be read, and --force would replace it: {error}"),
             };
             let added = if news.is_empty() { String::new() } else { format!("# missing in {file}:\n{news}") };
-            crate::cli::print(&added).context("cannot write to standard output")?;
+            crate::cli::print(&added).context(UNPRINTED)?;
             if !self.force && news.is_empty() {
                 let narrowed = if is_narrowed { ", narrowed to fewer namespaces or names" } else { "" };
                 eprintln!("{file} already exists and grants all that {} asks for{narrowed}", plugin.name());
@@ -98,12 +117,31 @@ impl GrantArgs {
                 return Ok(ExitCode::FAILURE);
             }
         }
-        replace(&output, text.as_bytes()).with_context(|| format!("cannot write {}", output.display()))?;
-        let sensitive = text.lines().filter(|line| line.starts_with("# SENSITIVE")).count();
-        eprintln!("wrote {}: read it before you rely on it; lines marked SENSITIVE: {sensitive}", output.display());
-        if !self.in_force {
-            eprintln!("it begins with `paused: true`, so the plugin is not called until you remove that line");
-        }
-        Ok(ExitCode::SUCCESS)
+        write(&output, &text, self.in_force)
     }
+
+    /// Writes the objects, unless there are some already: `grant` cannot know which of their rights are wanted.
+    fn write_objects(&self, plugin: &Plugin, text: &str) -> anyhow::Result<ExitCode> {
+        let beside = || plugin.path().with_file_name(format!("{}.objects.yaml", plugin.name()));
+        let output = self.output.clone().unwrap_or_else(beside);
+        if output == Path::new("-") {
+            crate::cli::print(text).context(UNPRINTED)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        if output.exists() && !self.force {
+            bail!("{} already exists: replace it with --force, or compare it with what `-o -` shows", output.display());
+        }
+        write(&output, text, self.in_force)
+    }
+}
+
+/// Writes a draft, and says what to do with it.
+fn write(output: &Path, text: &str, in_force: bool) -> anyhow::Result<ExitCode> {
+    replace(output, text.as_bytes()).with_context(|| format!("cannot write {}", output.display()))?;
+    let sensitive = text.lines().filter(|line| line.trim_start().starts_with("# SENSITIVE")).count();
+    eprintln!("wrote {}: read it before you rely on it; lines marked SENSITIVE: {sensitive}", output.display());
+    if !in_force {
+        eprintln!("it has the line `paused: true`, so the plugin is not called until you remove that line");
+    }
+    Ok(ExitCode::SUCCESS)
 }

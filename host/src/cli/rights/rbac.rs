@@ -1,22 +1,22 @@
 //! `windlass rbac`: the roles that a host needs in its cluster to run its plugins.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, bail, ensure};
 use clap::{Args, ValueEnum};
-use serde_json::{Value, json};
+use serde_json::json;
+use tempfile::TempDir;
 use windlass_apiserver::{ApiServer, Config};
 use windlass_core::error::explained;
 use windlass_core::rights::principal::ServiceAccount;
 use windlass_kube::{Connection, Discovery};
 use windlass_manifest::{Manifest, is_dns_label};
-use windlass_objects::{CLUSTER_PLUGIN, PluginObject};
 use windlass_policy::asks::ClusterNames;
 use windlass_policy::rights::role::{self, RoleObject};
-use windlass_policy::rights::{HostRights, NamedByObjects, RightsOptions, RightsSource, asked, derive};
+use windlass_policy::rights::{HostRights, RightsOptions, RightsSource, asked, derive};
 use windlass_runtime::{
     AdminAuth, GrantMode, LeaseMode, POLICY_SUFFIX, PolicySettings, Standing, is_plugin_file, named_secrets,
     read_policy, standings,
@@ -26,6 +26,7 @@ use windlass_wasm::Plugin;
 use crate::cli::flags::limits::LimitArgs;
 use crate::cli::flags::settings::DEFAULTS;
 use crate::cli::rights::examine::{self, CacheArgs, ClusterArgs, ConfiguredManifest};
+use crate::cli::rights::object_files::ObjectFiles;
 use crate::cli::rights::own_review::OwnReviews;
 use crate::cli::rights::rbac_check;
 
@@ -33,9 +34,6 @@ use crate::cli::rights::rbac_check;
 const MISSING: u8 = 1;
 /// Exit code: `rbac` could not find out.
 const FAILED: u8 = 2;
-
-/// The largest file of objects, in bytes.
-const OBJECT_FILE_BYTES_MAX: u64 = 16 << 20;
 
 const UNPRINTED: &str = "cannot write to standard output";
 
@@ -96,7 +94,9 @@ pub(crate) struct RbacArgs {
     /// Add the rights of a host with --objects.
     #[arg(long, env = "WINDLASS_OBJECTS")]
     objects: bool,
-    /// With --objects: a file with objects of kind `ClusterPlugin`. Adds the right to read the objects that these name.
+    /// With --objects: a file with objects of the kinds `ClusterPlugin` and `ClusterPluginPolicy`, as `windlass grant
+    /// --image` writes it. Takes the policies of these plugins from it, and adds the right to read the `ConfigMaps` and
+    /// Secrets that they name.
     #[arg(long, value_name = "FILE", requires = "objects")]
     object_file: Vec<PathBuf>,
     /// Print no roles. Instead print which of these rights the kubeconfig's user lacks, and which further rights it has
@@ -200,9 +200,13 @@ impl RbacArgs {
             manifest
         };
         let manifests: Vec<Manifest> = plugins.iter().map(with_kinds).collect();
+        let objects = ObjectFiles::read(&self.object_file)?;
+        let operators = self.policy_dir.as_deref().unwrap_or(&self.plugins);
+        let merged = objects.policies(operators)?;
+        let policies = merged.as_ref().map_or(operators, TempDir::path);
         let settings = PolicySettings {
             mode: self.grants,
-            directory: self.policy_dir.clone().unwrap_or_else(|| self.plugins.clone()),
+            directory: policies.to_owned(),
             ceiling: self.ceiling.clone(),
             host_namespace: Some(self.host_namespace.clone()),
         };
@@ -222,7 +226,7 @@ impl RbacArgs {
                 Standing::Waiting(Some(why)) => bail!(why),
             };
             let mut secrets = named_secrets(configs, plugin.name()).await.map_err(anyhow::Error::msg)?;
-            secrets.extend(self.hook_secrets(plugin.name())?);
+            secrets.extend(self.hook_secrets(policies, plugin.name())?);
             sources.push(RightsSource {
                 manifest,
                 names,
@@ -235,7 +239,7 @@ impl RbacArgs {
         let leases = self.lease_namespace.clone().unwrap_or_else(|| self.host_namespace.clone());
         let leases = (self.leases != LeaseMode::None).then_some(leases);
         let reviews_tokens = self.admin_auth == AdminAuth::Token;
-        let objects = self.objects.then(|| self.named_by_objects()).transpose()?;
+        let objects = self.objects.then(|| objects.named(&self.host_namespace));
         let options = RightsOptions { only: self.namespace.clone(), leases, reviews_tokens, objects };
         let rights = derive(&options, &sources)?;
         for remark in &rights.remarks {
@@ -244,26 +248,9 @@ impl RbacArgs {
         Ok((may_run, rights))
     }
 
-    /// The objects that the plugins in the object files name.
-    fn named_by_objects(&self) -> anyhow::Result<NamedByObjects> {
-        let mut named = NamedByObjects { namespace: self.host_namespace.clone(), ..NamedByObjects::default() };
-        for file in &self.object_file {
-            let text = windlass_files::read_text(file, OBJECT_FILE_BYTES_MAX)
-                .with_context(|| format!("cannot read {}", file.display()))?;
-            let documents: Vec<Value> =
-                serde_saphyr::from_multiple(&text).with_context(|| format!("{} is not YAML", file.display()))?;
-            let plugins = documents.iter().filter(|it| it["kind"] == CLUSTER_PLUGIN).filter_map(PluginObject::read);
-            for source in plugins.filter_map(|plugin| plugin.source().cloned()) {
-                named.config_maps.extend(source.config_map.map(|config_map| config_map.name));
-                named.pull_secrets.extend(source.oci.and_then(|oci| oci.pull_secret));
-            }
-        }
-        Ok(named)
-    }
-
     /// The namespaces and names of the Secrets of the plugin's hooks.
-    fn hook_secrets(&self, plugin: &str) -> anyhow::Result<BTreeSet<(String, String)>> {
-        let file = self.policy_dir.as_deref().unwrap_or(&self.plugins).join(format!("{plugin}{POLICY_SUFFIX}"));
+    fn hook_secrets(&self, policies: &Path, plugin: &str) -> anyhow::Result<BTreeSet<(String, String)>> {
+        let file = policies.join(format!("{plugin}{POLICY_SUFFIX}"));
         if self.grants == GrantMode::Manifest || !file.exists() {
             return Ok(BTreeSet::new());
         }
