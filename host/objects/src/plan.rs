@@ -7,7 +7,7 @@ use crate::artefact::InstalledArtefact;
 use crate::grant::{GrantRefusal, PolicyJudgement, judge};
 use crate::plugin::{PluginObject, PluginSource};
 use crate::policy::PolicyObject;
-use crate::rendered::{has_shadow, rendered_config};
+use crate::rendered::has_shadow;
 
 /// The number of artefacts that are known beside the installed one.
 pub const FORMER_ARTEFACTS_MAX: usize = 8;
@@ -186,7 +186,7 @@ fn uncovered(judged: &PolicyJudgement<'_>, fetch: Option<&FetchState>) -> Option
 }
 
 fn files(plugin: &PluginObject, judged: &PolicyJudgement<'_>, artefact: &InstalledArtefact) -> WantedFiles {
-    let config = plugin.readable_spec().and_then(|spec| rendered_config(&plugin.name, spec));
+    let config = plugin.config_file();
     let (policy, shadow) = (judged.text.clone(), has_shadow(&judged.text));
     WantedFiles { artefact: artefact.clone(), former: Vec::new(), policy, config, shadow }
 }

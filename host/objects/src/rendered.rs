@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use windlass_manifest::API_VERSION;
 use windlass_policy::document;
 
-use crate::plugin::{PluginSpec, RolloutSpec};
+use crate::plugin::{PluginObject, PluginSpec, RolloutSpec};
 use crate::policy::PolicyObject;
 
 /// The kind of a configuration's file.
@@ -54,11 +54,14 @@ pub(crate) fn has_shadow(policy: &str) -> bool {
     rollout.unwrap_or_default()
 }
 
-/// The text of the configuration file of `plugin`. `None` without a configuration.
-pub(crate) fn rendered_config(plugin: &str, spec: &PluginSpec) -> Option<String> {
-    let config = spec.config.as_ref()?;
-    let file = json!({"apiVersion": API_VERSION, "kind": CONFIGURATION, "plugin": plugin, "config": config});
-    Some(file.to_string())
+impl PluginObject {
+    /// The text of its configuration file. `None` without a configuration.
+    #[must_use]
+    pub fn config_file(&self) -> Option<String> {
+        let config = self.readable_spec()?.config.as_ref()?;
+        let file = json!({"apiVersion": API_VERSION, "kind": CONFIGURATION, "plugin": self.name, "config": config});
+        Some(file.to_string())
+    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use windlass_objects::{CLUSTER_PLUGIN, CLUSTER_PLUGIN_POLICY, GrantRefusal, PluginObject, PolicyObject, judge};
 use windlass_policy::rights::NamedByObjects;
-use windlass_runtime::POLICY_SUFFIX;
+use windlass_runtime::{CONFIG_SUFFIX, POLICY_SUFFIX};
 
 /// The largest file of objects, in bytes.
 const OBJECT_FILE_BYTES_MAX: u64 = 16 << 20;
@@ -52,33 +52,45 @@ impl ObjectFiles {
         named
     }
 
-    /// A directory with the policies of these plugins as files, and with the operator's policy files for other plugins.
-    /// `None` if no plugin here has a policy here: then the operator's directory has them all.
-    pub(super) fn policies(&self, operators: &Path) -> anyhow::Result<Option<TempDir>> {
-        let mut granted = Vec::new();
+    /// A directory with the policies and configurations of these plugins as files, beside the operator's files in
+    /// `policies` and `configs` for other plugins. `None` if no plugin here has a policy here: then the operator's
+    /// directories have everything.
+    pub(super) fn as_files(&self, policies: &Path, configs: &Path) -> anyhow::Result<Option<TempDir>> {
+        let mut files = Vec::new();
         for (name, plugin) in &self.plugins {
             match judge(plugin, &self.policies).map(|judged| (judged.refusal, judged.text)) {
-                Ok((None, text)) => granted.push((name, text)),
-                Err(GrantRefusal::NoPolicy) => {}
+                Ok((None, text)) => files.push((format!("{name}{POLICY_SUFFIX}"), text)),
+                Err(GrantRefusal::NoPolicy) => continue,
                 Ok((Some(refusal), _)) | Err(refusal) => bail!("the ClusterPlugin {name}: {}", refusal.message()),
             }
+            files.extend(plugin.config_file().map(|text| (format!("{name}{CONFIG_SUFFIX}"), text)));
         }
-        if granted.is_empty() {
+        if files.is_empty() {
             return Ok(None);
         }
         let merged = tempfile::tempdir().context("cannot make a temporary directory")?;
-        let unreadable = || format!("cannot read the policies in {}", operators.display());
-        for entry in std::fs::read_dir(operators).with_context(unreadable)? {
-            let entry = entry.with_context(unreadable)?;
-            if entry.file_name().to_string_lossy().ends_with(POLICY_SUFFIX) {
-                std::fs::copy(entry.path(), merged.path().join(entry.file_name())).with_context(unreadable)?;
-            }
+        for (directory, suffix) in [(policies, POLICY_SUFFIX), (configs, CONFIG_SUFFIX)] {
+            self.copy(directory, suffix, merged.path())
+                .with_context(|| format!("cannot read {}", directory.display()))?;
         }
-        for (name, text) in granted {
-            let path = merged.path().join(format!("{name}{POLICY_SUFFIX}"));
+        for (file, text) in files {
+            let path = merged.path().join(file);
             std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
         }
         Ok(Some(merged))
+    }
+
+    /// Copies the files with `suffix` of other plugins.
+    fn copy(&self, from: &Path, suffix: &str, to: &Path) -> std::io::Result<()> {
+        for entry in std::fs::read_dir(from)? {
+            let entry = entry?;
+            let file = entry.file_name();
+            let plugin = file.to_str().and_then(|file| file.strip_suffix(suffix));
+            if plugin.is_some_and(|plugin| !self.plugins.contains_key(plugin)) {
+                std::fs::copy(entry.path(), to.join(&file))?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -97,35 +109,42 @@ mod tests {
         read(&format!(
             "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: other}}\n---\n\
              apiVersion: windlass.dev/v1alpha1\nkind: ClusterPlugin\nmetadata: {{name: shop}}\n\
-             spec: {{source: {{oci: {{image: \"r.example/shop:1\", pullSecret: login}}}}}}\n---\n\
+             spec: {{source: {{oci: {{image: \"r.example/shop:1\", pullSecret: login}}}}, config: {{size: 3}}}}\n---\n\
              apiVersion: windlass.dev/v1alpha1\nkind: ClusterPluginPolicy\nmetadata: {{name: shop}}\n\
              spec: {{plugin: shop, source: {{repository: {repository}}}, rules: []}}\n"
         ))
     }
 
     #[test]
-    fn policies_of_objects_stand_beside_the_operators_files() {
+    fn files_of_objects_stand_beside_the_operators() {
         let operators = tempfile::tempdir().expect("a directory");
-        std::fs::write(operators.path().join("api.policy.yaml"), "the operator's").expect("written");
-        std::fs::write(operators.path().join("shop.policy.yaml"), "does not count").expect("written");
+        for file in ["api.policy.yaml", "api.config.yaml", "shop.policy.yaml", "shop.config.yaml", "api.wasm"] {
+            std::fs::write(operators.path().join(file), "the operator's").expect("written");
+        }
         let objects = objects("r.example/shop");
         assert_eq!(objects.named("ops").pull_secrets, ["login".to_owned()].into());
-        let merged = objects.policies(operators.path()).expect("readable").expect("there is a policy");
-        let text = |file: &str| std::fs::read_to_string(merged.path().join(file)).expect("it is there");
-        assert_eq!(text("api.policy.yaml"), "the operator's");
-        assert!(text("shop.policy.yaml").contains(r#""plugin":"shop""#));
+        let merged =
+            objects.as_files(operators.path(), operators.path()).expect("readable").expect("there is a policy");
+        let text = |file: &str| std::fs::read_to_string(merged.path().join(file)).ok();
+        for file in ["api.policy.yaml", "api.config.yaml"] {
+            assert_eq!(text(file).as_deref(), Some("the operator's"), "{file}");
+        }
+        assert!(text("shop.policy.yaml").is_some_and(|text| text.contains(r#""plugin":"shop""#)));
+        assert!(text("shop.config.yaml").is_some_and(|text| text.contains(r#""size":3"#)));
+        assert_eq!(text("api.wasm"), None);
     }
 
     #[test]
     fn a_policy_for_another_repository_is_an_error() {
-        let error = objects("r.example/other").policies(Path::new(".")).expect_err("it grants nothing");
+        let error = objects("r.example/other").as_files(Path::new("."), Path::new(".")).expect_err("it grants nothing");
         assert!(error.to_string().contains("r.example/other"), "{error}");
     }
 
     #[test]
-    fn plugins_without_policies_leave_the_operators_directory() {
-        assert!(read("kind: ClusterPlugin\nmetadata: {name: a}\n").policies(Path::new(".")).is_err());
+    fn plugins_without_policies_leave_the_operators_directories() {
+        let files = |text: &str| read(text).as_files(Path::new("."), Path::new("."));
+        assert!(files("kind: ClusterPlugin\nmetadata: {name: a}\n").is_err());
         let plugin = "kind: ClusterPlugin\nmetadata: {name: a}\nspec: {source: {configMap: {name: files}}}\n";
-        assert!(read(plugin).policies(Path::new(".")).expect("no mistake").is_none());
+        assert!(files(plugin).expect("no mistake").is_none());
     }
 }

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use anyhow::{Context, bail, ensure};
 use clap::{Args, ValueEnum};
 use serde_json::json;
-use tempfile::TempDir;
 use windlass_apiserver::{ApiServer, Config};
 use windlass_core::error::explained;
 use windlass_core::rights::principal::ServiceAccount;
@@ -191,7 +190,10 @@ impl RbacArgs {
     /// The plugins that may run, and the rights that they and the host need.
     async fn rights(&self) -> anyhow::Result<(Vec<Arc<Plugin>>, HostRights)> {
         let plugins = self.loaded().await?;
-        let configs = self.config_dir.as_deref().unwrap_or(self.plugins.as_path());
+        let objects = ObjectFiles::read(&self.object_file)?;
+        let [policies, configs] = [&self.policy_dir, &self.config_dir].map(|it| it.as_deref().unwrap_or(&self.plugins));
+        let merged = objects.as_files(policies, configs)?;
+        let [policies, configs] = merged.as_ref().map_or([policies, configs], |merged| [merged.path(); 2]);
         let with_kinds = |plugin: &Arc<Plugin>| {
             let ConfiguredManifest { manifest, unknown, .. } = examine::configured_manifest(plugin.manifest(), configs);
             if let Some(unknown) = unknown {
@@ -200,10 +202,6 @@ impl RbacArgs {
             manifest
         };
         let manifests: Vec<Manifest> = plugins.iter().map(with_kinds).collect();
-        let objects = ObjectFiles::read(&self.object_file)?;
-        let operators = self.policy_dir.as_deref().unwrap_or(&self.plugins);
-        let merged = objects.policies(operators)?;
-        let policies = merged.as_ref().map_or(operators, TempDir::path);
         let settings = PolicySettings {
             mode: self.grants,
             directory: policies.to_owned(),
