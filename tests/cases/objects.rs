@@ -68,11 +68,16 @@ impl Stage {
     async fn push(&self, note: &str) -> anyhow::Result<String> {
         let file = self.path("webapp.wasm");
         variant(note, &file)?;
-        let name = format!("{}/team/webapp", self.address);
+        let image = format!("oci://{}:{note}", self.repository());
+        let digest = self.windlass(&["push", "webapp.wasm", &image, "--plain-http"]).await?;
+        Ok(format!("{}@{}", self.repository(), digest.trim()))
+    }
+
+    /// What `windlass` prints, in this folder.
+    async fn windlass(&self, arguments: &[&str]) -> anyhow::Result<String> {
         let output = Command::new(paths::windlass()?)
-            .arg("push")
-            .arg(&file)
-            .args([&format!("oci://{name}:{note}"), "--plain-http"])
+            .args(arguments)
+            .current_dir(self.folder.path())
             .env("DOCKER_CONFIG", self.path("docker"))
             .env("KUBECONFIG", self.path("none"))
             .env("WINDLASS_CACHE_DIR", paths::cache()?)
@@ -80,7 +85,7 @@ impl Stage {
             .output()
             .await?;
         ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        Ok(format!("{name}@{}", String::from_utf8(output.stdout)?.trim()))
+        Ok(String::from_utf8(output.stdout)?)
     }
 
     async fn use_image(&self, image: &str) -> anyhow::Result<()> {
@@ -415,5 +420,24 @@ async fn the_status_of_objects_at_rest_is_not_written_again() -> anyhow::Result<
         let writes = status_writes(&stage.server)?;
         ensure!(writes == before + at, "{writes} writes after {at} changes, {before} before");
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_objects_that_grant_drafts_run_their_plugin() -> anyhow::Result<()> {
+    let stage = Stage::new(Kind::Embedded).await?;
+    let image = stage.push("one").await?;
+    stage.windlass(&["grant", "webapp.wasm", "--image", &image, "--in-force"]).await?;
+    let file = "webapp.objects.yaml";
+    // No policy file is there: what the plugin may do is in its objects.
+    let roles = stage.windlass(&["rbac", "--plugins", ".", "--objects", "--object-file", file]).await?;
+    for right in ["deployments", "webapps/status", "clusterplugins/status"] {
+        ensure!(roles.contains(right), "{right} is missing in\n{roles}");
+    }
+    for object in documents(&stage.path(file))? {
+        stage.objects().apply(&object).await?;
+    }
+    let _host = stage.host(&["--leases=single"])?;
+    stage.condition("Running", "True", "Running").await?;
     Ok(())
 }
