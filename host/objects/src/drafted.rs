@@ -2,21 +2,22 @@
 
 use std::fmt::Write as _;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use windlass_policy::draft::PolicyDraft;
 
-use crate::plugin::{reference, repository};
+use crate::plugin::{OciSource, reference, repository};
 use crate::{CLUSTER_PLUGIN, CLUSTER_PLUGIN_POLICY, OBJECTS_API_VERSION};
 
-/// The `ClusterPlugin` that runs `image` as the plugin `name`, with `config`, and the `ClusterPluginPolicy` that grants
-/// it the rights of `draft`, in YAML. The error says why `image` is no artefact in a registry.
+/// The `ClusterPlugin` that runs the image of `source` as the plugin `name`, with `config`, and the
+/// `ClusterPluginPolicy` that grants it the rights of `draft`, in YAML. The error says why the image is no artefact in a
+/// registry.
 pub fn drafted_objects(
     name: &str,
-    image: &str,
+    source: &OciSource,
     config: Option<&Map<String, Value>>,
     draft: &PolicyDraft,
 ) -> Result<String, String> {
-    let named = reference(image)?;
+    let named = reference(&source.image)?;
     if !named.names_version() {
         return Err("name a tag or a digest, so that everyone gets the same version".to_owned());
     }
@@ -29,15 +30,15 @@ pub fn drafted_objects(
     for line in rights.lines() {
         let _ = writeln!(text, "  {line}");
     }
+    // JSON is YAML.
     let _ = write!(
         text,
         "---\napiVersion: {OBJECTS_API_VERSION}\nkind: {CLUSTER_PLUGIN}\nmetadata:\n  name: {name}\nspec:\n  source:\n    \
-         oci: {{image: \"{image}\"}}\n"
+         oci: {source}\n",
+        source = json!(source)
     );
     if let Some(config) = config {
-        // JSON is YAML.
-        let config = Value::Object(config.clone());
-        let _ = writeln!(text, "  config: {config}");
+        let _ = writeln!(text, "  config: {config}", config = json!(config));
     }
     Ok(text)
 }
@@ -45,8 +46,6 @@ pub fn drafted_objects(
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
-
-    use serde_json::json;
 
     use super::*;
     use crate::{PluginObject, PolicyObject, judge};
@@ -64,10 +63,11 @@ mod tests {
     #[test]
     fn a_draft_has_a_policy_that_covers_its_plugin() {
         let config = json!({"size": 3, "note": "a: [b]\n"});
-        let image = "registry.example.com:5000/team/shop:1.2";
-        let text = drafted_objects("shop", image, config.as_object(), &draft()).expect("valid");
+        let (image, secret) = ("registry.example.com:5000/team/shop:1.2".to_owned(), Some("login".to_owned()));
+        let source = OciSource { image, pull_secret: secret };
+        let text = drafted_objects("shop", &source, config.as_object(), &draft()).expect("valid");
         let objects: Vec<Value> = serde_saphyr::from_multiple(&text).expect("it is YAML");
-        assert_eq!(objects[1]["spec"], json!({"source": {"oci": {"image": image}}, "config": config}));
+        assert_eq!(objects[1]["spec"], json!({"source": {"oci": source}, "config": config}));
         let policy = PolicyObject::read(&objects[0]).expect("a policy");
         let plugin = PluginObject::read(&objects[1]).expect("a plugin");
         let policies = BTreeMap::from([("shop".to_owned(), policy)]);
@@ -80,7 +80,8 @@ mod tests {
     #[test]
     fn a_draft_needs_an_image_with_a_version() {
         for image in ["registry.example.com/shop", "shop:1", "registry.example.com/Shop:1", "h.example/a:1\"}\n"] {
-            assert!(drafted_objects("shop", image, None, &draft()).is_err(), "{image}");
+            let source = OciSource { image: image.to_owned(), pull_secret: None };
+            assert!(drafted_objects("shop", &source, None, &draft()).is_err(), "{image}");
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::cli::flags::limits::LimitArgs;
 use crate::cli::rights::examine::{self, CacheArgs, ClusterArgs, ConfiguredManifest, PluginConfigArgs};
 use windlass_author::file::Language;
 use windlass_files::replace;
-use windlass_objects::drafted_objects;
+use windlass_objects::{OciSource, drafted_objects};
 use windlass_policy::draft::{PolicyDraft, draft};
 use windlass_policy::review::review;
 use windlass_runtime::read_policy;
@@ -45,6 +45,9 @@ pub(crate) struct GrantArgs {
     /// Write the objects of a plugin that `windlass push` has written there: HOST/REPOSITORY with a tag or a digest.
     #[arg(long, value_name = "IMAGE")]
     image: Option<String>,
+    /// With --image: a Secret in the host's namespace with the login of the registry.
+    #[arg(long, value_name = "NAME", requires = "image")]
+    pull_secret: Option<String>,
     /// Replace the policy if there is one already.
     #[arg(long)]
     force: bool,
@@ -77,7 +80,8 @@ impl GrantArgs {
             let config = self.config.of_object(&plugin).await?;
             let draft = PolicyDraft::new(&manifest, &origin, &asks, self.in_force, instances);
             let image = image.strip_prefix("oci://").unwrap_or(image);
-            let text = drafted_objects(plugin.name(), image, config.as_ref(), &draft)
+            let source = OciSource { image: image.to_owned(), pull_secret: self.pull_secret.clone() };
+            let text = drafted_objects(plugin.name(), &source, config.as_ref(), &draft)
                 .map_err(|problem| anyhow!("--image {image}: {problem}"))?;
             return self.write_objects(&plugin, &text);
         }
