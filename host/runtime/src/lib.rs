@@ -44,7 +44,9 @@ pub use object_settings::ObjectSettings;
 pub use objects::ObjectsError;
 pub use observe::admin::ListenError;
 pub use observe::admin::settings::{AdminAuth, AdminSettings};
-pub use plugins::config::{SECRET_READ_INTERVAL_MAX, SUFFIX as CONFIG_SUFFIX, configured_kinds, named_secrets, written_config};
+pub use plugins::config::{
+    SECRET_READ_INTERVAL_MAX, SUFFIX as CONFIG_SUFFIX, configured_kinds, named_secrets, written_config,
+};
 pub use plugins::directory::is_plugin_file;
 pub use plugins::directory::plugin_files::plugin_of;
 pub use plugins::directory::{AllowedError, DirectoryError};

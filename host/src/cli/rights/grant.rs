@@ -14,7 +14,7 @@ use windlass_objects::{OciSource, drafted_objects};
 use windlass_policy::draft::{PolicyDraft, draft};
 use windlass_policy::review::review;
 use windlass_runtime::read_policy;
-use windlass_wasm::{FileContents, Plugin};
+use windlass_wasm::FileContents;
 
 const UNPRINTED: &str = "cannot write to standard output";
 
@@ -27,7 +27,7 @@ const UNPRINTED: &str = "cannot write to standard output";
 /// If there is a policy already, `grant` leaves it alone, shows what it lacks, and exits with 1 if it lacks anything.
 ///
 /// With --image, it writes the objects of the plugin instead, for `kubectl apply` and a host with --objects: the
-/// ClusterPluginPolicy with these rights, and the ClusterPlugin that runs the image.
+/// `ClusterPluginPolicy` with these rights, and the `ClusterPlugin` that runs the image.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  windlass grant plugins/webapp.wasm            # then read plugins/webapp.policy.yaml\n  \
@@ -79,17 +79,17 @@ impl GrantArgs {
         if let Some(image) = &self.image {
             let config = self.config.of_object(&plugin).await?;
             let draft = PolicyDraft::new(&manifest, &origin, &asks, self.in_force, instances);
-            let image = image.strip_prefix("oci://").unwrap_or(image);
-            let source = OciSource { image: image.to_owned(), pull_secret: self.pull_secret.clone() };
+            let image = image.strip_prefix("oci://").unwrap_or(image).to_owned();
+            let source = OciSource { image, pull_secret: self.pull_secret };
             let text = drafted_objects(plugin.name(), &source, config.as_ref(), &draft)
-                .map_err(|problem| anyhow!("--image {image}: {problem}"))?;
-            return self.write_objects(&plugin, &text);
+                .map_err(|problem| anyhow!("--image {}: {problem}", source.image))?;
+            let beside = || plugin.path().with_file_name(format!("{}.objects.yaml", plugin.name()));
+            return write_new(&self.output.unwrap_or_else(beside), &text, self.in_force, self.force);
         }
         let text = draft(&manifest, &origin, &asks, self.in_force, instances);
         let output = self.output.unwrap_or_else(|| examine::beside(&plugin));
         if output == Path::new("-") {
-            crate::cli::print(&text).context(UNPRINTED)?;
-            return Ok(ExitCode::SUCCESS);
+            return write(&output, &text, self.in_force);
         }
         if output.exists() {
             let file = output.display();
@@ -123,24 +123,23 @@ impl GrantArgs {
         }
         write(&output, &text, self.in_force)
     }
-
-    /// Writes the objects, unless there are some already: `grant` cannot know which of their rights are wanted.
-    fn write_objects(&self, plugin: &Plugin, text: &str) -> anyhow::Result<ExitCode> {
-        let beside = || plugin.path().with_file_name(format!("{}.objects.yaml", plugin.name()));
-        let output = self.output.clone().unwrap_or_else(beside);
-        if output == Path::new("-") {
-            crate::cli::print(text).context(UNPRINTED)?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        if output.exists() && !self.force {
-            bail!("{} already exists: replace it with --force, or compare it with what `-o -` shows", output.display());
-        }
-        write(&output, text, self.in_force)
-    }
 }
 
-/// Writes a draft, and says what to do with it.
+/// Writes a draft to a file that must not exist, unless by `force`, or to standard output.
+fn write_new(output: &Path, text: &str, in_force: bool, force: bool) -> anyhow::Result<ExitCode> {
+    if output != Path::new("-") && output.exists() && !force {
+        let file = output.display();
+        bail!("{file} already exists: replace it with --force, or compare it with what `-o -` shows");
+    }
+    write(output, text, in_force)
+}
+
+/// Writes a draft to a file or to standard output, and says what to do with the file.
 fn write(output: &Path, text: &str, in_force: bool) -> anyhow::Result<ExitCode> {
+    if output == Path::new("-") {
+        crate::cli::print(text).context(UNPRINTED)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     replace(output, text.as_bytes()).with_context(|| format!("cannot write {}", output.display()))?;
     let sensitive = text.lines().filter(|line| line.trim_start().starts_with("# SENSITIVE")).count();
     eprintln!("wrote {}: read it before you rely on it; lines marked SENSITIVE: {sensitive}", output.display());
