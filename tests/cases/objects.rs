@@ -73,7 +73,7 @@ impl Stage {
         Ok(format!("{}@{}", self.repository(), digest.trim()))
     }
 
-    /// What `windlass` prints, in this folder.
+    /// Runs `windlass` in this folder, and returns its output.
     async fn windlass(&self, arguments: &[&str]) -> anyhow::Result<String> {
         let output = Command::new(paths::windlass()?)
             .args(arguments)
@@ -427,6 +427,7 @@ async fn the_status_of_objects_at_rest_is_not_written_again() -> anyhow::Result<
 async fn the_objects_that_grant_drafts_run_their_plugin() -> anyhow::Result<()> {
     let stage = Stage::new(Kind::Embedded).await?;
     let image = stage.push("one").await?;
+    std::fs::copy(paths::root().join("examples/webapp/crd.yaml"), stage.path("crd.yaml"))?;
     stage.windlass(&["grant", "webapp.wasm", "--image", &image, "--in-force"]).await?;
     let file = "webapp.objects.yaml";
     // No policy file is there: what the plugin may do is in its objects.

@@ -3,14 +3,14 @@
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
-use windlass_policy::draft::PolicyDraft;
+use windlass_policy::draft::{PolicyDraft, quoted};
 
 use crate::plugin::{OciSource, reference, repository};
 use crate::{CLUSTER_PLUGIN, CLUSTER_PLUGIN_POLICY, OBJECTS_API_VERSION};
 
 /// The `ClusterPlugin` that runs the image of `source` as the plugin `name`, with `config`, and the
-/// `ClusterPluginPolicy` that grants it the rights of `draft`, in YAML. The error says why the image is no artefact in a
-/// registry.
+/// `ClusterPluginPolicy` that grants it the rights of `draft`, in YAML. The error says why the image is no artefact in
+/// a registry.
 pub fn drafted_objects(
     name: &str,
     source: &OciSource,
@@ -22,10 +22,12 @@ pub fn drafted_objects(
         return Err("name a tag or a digest, so that everyone gets the same version".to_owned());
     }
     let PolicyDraft { about, rights } = draft;
+    // A label may look like a number or a boolean.
+    let name = quoted(name);
     let mut text = format!(
         "{about}apiVersion: {OBJECTS_API_VERSION}\nkind: {CLUSTER_PLUGIN_POLICY}\nmetadata:\n  name: {name}\nspec:\n  \
          plugin: {name}\n  source: {{repository: {repository}}}\n",
-        repository = repository(&named)
+        repository = quoted(&repository(&named))
     );
     for line in rights.lines() {
         let _ = writeln!(text, "  {line}");
@@ -75,6 +77,16 @@ mod tests {
         assert_eq!(judged.refusal, None);
         let rights: Value = serde_json::from_str(&judged.text).expect("JSON");
         assert_eq!((&rights["paused"], &rights["rules"][0]["verbs"]), (&json!(true), &json!(["get"])));
+    }
+
+    #[test]
+    fn a_name_that_looks_like_a_number_stays_a_name() {
+        let source = OciSource { image: "registry.example.com/a:1".to_owned(), pull_secret: None };
+        for name in ["123", "null", "no"] {
+            let text = drafted_objects(name, &source, None, &draft()).expect("valid");
+            let objects: Vec<Value> = serde_saphyr::from_multiple(&text).expect("it is YAML");
+            assert_eq!((&objects[0]["spec"]["plugin"], &objects[1]["metadata"]["name"]), (&json!(name), &json!(name)));
+        }
     }
 
     #[test]

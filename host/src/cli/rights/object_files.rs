@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 use tempfile::TempDir;
-use windlass_objects::{CLUSTER_PLUGIN, CLUSTER_PLUGIN_POLICY, GrantRefusal, PluginObject, PolicyObject, judge};
+use windlass_objects::{
+    CLUSTER_PLUGIN, CLUSTER_PLUGIN_POLICY, GrantRefusal, OBJECTS_API_VERSION, PluginObject, PolicyObject, judge,
+};
 use windlass_policy::rights::NamedByObjects;
 use windlass_runtime::{CONFIG_SUFFIX, POLICY_SUFFIX};
 
@@ -21,25 +23,57 @@ pub(crate) struct ObjectFiles {
 }
 
 impl ObjectFiles {
-    /// Reads the files. Objects of other kinds may be there, too.
-    pub(super) fn read(files: &[PathBuf]) -> anyhow::Result<Self> {
+    /// Reads the files, as far as they are about the plugins of the installation `instance`. They may have objects of
+    /// other kinds, too.
+    pub(super) fn read(files: &[PathBuf], instance: Option<&str>) -> anyhow::Result<Self> {
         let mut objects = Self::default();
         for file in files {
             let text = windlass_files::read_text(file, OBJECT_FILE_BYTES_MAX)
                 .with_context(|| format!("cannot read {}", file.display()))?;
             let documents: Vec<Value> =
                 serde_saphyr::from_multiple(&text).with_context(|| format!("{} is not YAML", file.display()))?;
-            for document in &documents {
-                if document["kind"] == CLUSTER_PLUGIN {
-                    let read = PluginObject::read(document).map(|plugin| (plugin.name.clone(), plugin));
-                    objects.plugins.extend(read);
-                } else if document["kind"] == CLUSTER_PLUGIN_POLICY {
-                    let read = PolicyObject::read(document).map(|policy| (policy.name.clone(), policy));
-                    objects.policies.extend(read);
-                }
+            // `kubectl get -o yaml` prints several objects as a List.
+            let items = |document: &Value| document["items"].as_array().cloned();
+            let all = documents.into_iter().flat_map(|document| items(&document).unwrap_or_else(|| vec![document]));
+            let mut count = 0;
+            for object in all {
+                count += usize::from(objects.add(&object).with_context(|| format!("in {}", file.display()))?);
             }
+            ensure!(
+                count > 0,
+                "{} has neither a {CLUSTER_PLUGIN} nor a {CLUSTER_PLUGIN_POLICY}: is it the right file?",
+                file.display()
+            );
         }
+        for name in objects.policies.keys().filter(|name| !objects.plugins.contains_key(*name)) {
+            eprintln!(
+                "windlass: the {CLUSTER_PLUGIN_POLICY} {name} has no {CLUSTER_PLUGIN} in these files, and is left out"
+            );
+        }
+        objects.plugins.retain(|_, plugin| plugin.instance.as_deref() == instance);
         Ok(objects)
+    }
+
+    /// Adds an object. False if it is of another kind.
+    fn add(&mut self, object: &Value) -> anyhow::Result<bool> {
+        let kind = object["kind"].as_str().filter(|kind| [CLUSTER_PLUGIN, CLUSTER_PLUGIN_POLICY].contains(kind));
+        let Some(kind) = kind else { return Ok(false) };
+        let version = object["apiVersion"].as_str().unwrap_or_default();
+        ensure!(
+            version == OBJECTS_API_VERSION,
+            "a {kind} has the apiVersion {version:?}, but hosts read {OBJECTS_API_VERSION}"
+        );
+        let former = if kind == CLUSTER_PLUGIN {
+            let plugin = PluginObject::read(object).with_context(|| format!("a {kind} has no name"))?;
+            self.plugins.insert(plugin.name.clone(), plugin).map(|former| former.name)
+        } else {
+            let policy = PolicyObject::read(object).with_context(|| format!("a {kind} has no name or no spec"))?;
+            self.policies.insert(policy.name.clone(), policy).map(|former| former.name)
+        };
+        match former {
+            Some(name) => bail!("the {kind} {name} is there twice: remove one of them"),
+            None => Ok(true),
+        }
     }
 
     /// The objects in the namespace `host` that the plugins name.
@@ -98,11 +132,11 @@ impl ObjectFiles {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> ObjectFiles {
+    fn read(text: &str) -> anyhow::Result<ObjectFiles> {
         let folder = tempfile::tempdir().expect("a directory");
         let file = folder.path().join("objects.yaml");
         std::fs::write(&file, text).expect("written");
-        ObjectFiles::read(&[file]).expect("it is YAML")
+        ObjectFiles::read(&[file], None)
     }
 
     fn objects(repository: &str) -> ObjectFiles {
@@ -113,6 +147,7 @@ mod tests {
              apiVersion: windlass.dev/v1alpha1\nkind: ClusterPluginPolicy\nmetadata: {{name: shop}}\n\
              spec: {{plugin: shop, source: {{repository: {repository}}}, rules: []}}\n"
         ))
+        .expect("no mistake")
     }
 
     #[test]
@@ -140,11 +175,34 @@ mod tests {
         assert!(error.to_string().contains("r.example/other"), "{error}");
     }
 
+    const PLUGIN: &str = "apiVersion: windlass.dev/v1alpha1\nkind: ClusterPlugin\nmetadata: {name: a}\n";
+
     #[test]
     fn plugins_without_policies_leave_the_operators_directories() {
-        let files = |text: &str| read(text).as_files(Path::new("."), Path::new("."));
-        assert!(files("kind: ClusterPlugin\nmetadata: {name: a}\n").is_err());
-        let plugin = "kind: ClusterPlugin\nmetadata: {name: a}\nspec: {source: {configMap: {name: files}}}\n";
-        assert!(files(plugin).expect("no mistake").is_none());
+        let files = |spec: &str| {
+            let objects = read(&format!("{PLUGIN}{spec}")).expect("no mistake");
+            objects.as_files(Path::new("."), Path::new("."))
+        };
+        assert!(files("").is_err());
+        assert!(files("spec: {source: {configMap: {name: files}}}\n").expect("no mistake").is_none());
+    }
+
+    #[test]
+    fn a_list_is_read_and_a_file_about_something_else_is_an_error() {
+        let item = PLUGIN.replace('\n', "\n  ");
+        let list = format!("apiVersion: v1\nkind: List\nitems:\n- {item}\n");
+        assert_eq!(read(&list).expect("a list").plugins.len(), 1);
+        let twice = format!("{PLUGIN}---\n{PLUGIN}");
+        let other = PLUGIN.replace("v1alpha1", "v9");
+        for (text, part) in [("kind: ConfigMap\n", "right file"), (&twice, "twice"), (&other, "v9")] {
+            let error = read(text).expect_err("a mistake");
+            assert!(format!("{error:#}").contains(part), "{error:#}");
+        }
+    }
+
+    #[test]
+    fn plugins_of_other_installations_are_left_out() {
+        let blue = format!("{PLUGIN}spec: {{instance: blue, source: {{configMap: {{name: files}}}}}}\n");
+        assert!(read(&blue).expect("no mistake").named("ops").config_maps.is_empty());
     }
 }

@@ -98,6 +98,9 @@ pub(crate) struct RbacArgs {
     /// Secrets that they name.
     #[arg(long, value_name = "FILE", requires = "objects")]
     object_file: Vec<PathBuf>,
+    /// With --object-file: the plugins of the host with this --objects-instance.
+    #[arg(long, value_name = "NAME", env = "WINDLASS_OBJECTS_INSTANCE")]
+    objects_instance: Option<String>,
     /// Print no roles. Instead print which of these rights the kubeconfig's user lacks, and which further rights it has
     /// in these namespaces.
     #[arg(long)]
@@ -190,7 +193,7 @@ impl RbacArgs {
     /// The plugins that may run, and the rights that they and the host need.
     async fn rights(&self) -> anyhow::Result<(Vec<Arc<Plugin>>, HostRights)> {
         let plugins = self.loaded().await?;
-        let objects = ObjectFiles::read(&self.object_file)?;
+        let objects = ObjectFiles::read(&self.object_file, self.objects_instance.as_deref())?;
         let [policies, configs] = [&self.policy_dir, &self.config_dir].map(|it| it.as_deref().unwrap_or(&self.plugins));
         let merged = objects.as_files(policies, configs)?;
         let [policies, configs] = merged.as_ref().map_or([policies, configs], |merged| [merged.path(); 2]);
