@@ -225,7 +225,7 @@ async fn a_kind_that_is_not_served_for_a_moment_ends_nothing(stage: &Stage, host
 
 /// Neither a restart nor a policy that comes back needs the registry, although the object names a tag.
 async fn without_the_registry(mut stage: Stage, two: &str) -> anyhow::Result<()> {
-    stage.registry = None;
+    stage.registry.take().context("it serves")?.stop().await?;
     let host = stage.host(&["--leases=single"])?;
     host.says("plugin loaded").await?;
     let status = stage.condition("Running", "True", "Running").await?;

@@ -17,7 +17,7 @@ use crate::author::texts;
 
 /// A registry on a free port, which ends with this value.
 pub(crate) struct CraneRegistry {
-    _process: Child,
+    process: Child,
     pub(crate) address: String,
 }
 
@@ -35,10 +35,15 @@ impl CraneRegistry {
                 let address = format!("127.0.0.1:{}", port.trim());
                 // It logs each request, and would end if its log could not be written.
                 tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-                return Ok(Self { _process: process, address });
+                return Ok(Self { process, address });
             }
         }
         anyhow::bail!("the registry ended before it served")
+    }
+
+    /// Ends the registry, and waits for it: until then it may still take connections.
+    pub(crate) async fn stop(mut self) -> anyhow::Result<()> {
+        Ok(self.process.kill().await?)
     }
 }
 
@@ -244,7 +249,7 @@ async fn a_store_keeps_what_it_fetched_when_the_registry_is_gone() -> anyhow::Re
     let stored = open()?.fetch(&wanted(&tagged)?).await?;
     ensure!(stored.digest.as_str() == digest && std::fs::read(&stored.path)? == component, "{stored:?}");
     ensure!(stored.resolved.is_some_and(|tag| tag.tag == "1.2.0" && tag.server == registry.address));
-    drop(registry);
+    registry.stop().await?;
 
     // Another process, and no registry.
     let store = open()?;
