@@ -1,6 +1,7 @@
 //! The conditions of a plugin object, with their reasons.
 
 use windlass_core::life::plugin_state::PluginState;
+use windlass_core::object::conditions::ConditionStatus;
 
 use crate::grant::GrantRefusal;
 
@@ -36,29 +37,6 @@ impl ConditionType {
             Self::Running => "Running",
             Self::Healthy => "Healthy",
             Self::Progressing => "Progressing",
-        }
-    }
-}
-
-/// Whether a condition holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ConditionStatus {
-    /// It holds.
-    True,
-    /// It does not hold.
-    False,
-    /// It is not known yet, because an earlier condition does not hold.
-    Unknown,
-}
-
-impl ConditionStatus {
-    /// The status as the API server has it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::True => "True",
-            Self::False => "False",
-            Self::Unknown => "Unknown",
         }
     }
 }

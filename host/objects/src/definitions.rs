@@ -11,9 +11,10 @@ mod tests {
     use std::collections::BTreeSet;
 
     use serde_json::Value;
+    use windlass_core::object::conditions::ConditionStatus;
 
     use super::*;
-    use crate::{CLUSTER_PLUGIN, CLUSTER_PLUGIN_POLICY, ConditionStatus, GROUP, OBJECTS_API_VERSION};
+    use crate::{CLUSTER_PLUGIN, CLUSTER_PLUGIN_POLICY, GROUP, OBJECTS_API_VERSION};
 
     fn definition(text: &str) -> Value {
         serde_saphyr::from_str(text).expect("it is YAML")
@@ -85,7 +86,7 @@ mod tests {
         let definition = definition(CLUSTER_PLUGINS);
         let path = "/properties/status/properties/conditions/items/properties/status/enum";
         let listed = schema(&definition, path).as_array().expect("a list").clone();
-        let statuses = [ConditionStatus::True, ConditionStatus::False, ConditionStatus::Unknown];
+        let statuses = ConditionStatus::ALL;
         assert_eq!(listed, statuses.map(|status| Value::from(status.as_str())));
     }
 }

@@ -17,7 +17,7 @@ mod rendered;
 mod status;
 
 pub use artefact::{ArtefactOrigin, InstalledArtefact};
-pub use condition::{ConditionReason, ConditionStatus, ConditionType, ObjectCondition};
+pub use condition::{ConditionReason, ConditionType, ObjectCondition};
 pub use drafted::drafted_objects;
 pub use facts::{ControllerFigures, EngineFacts, ObjectFacts, RefusedFile};
 pub use grant::{GrantRefusal, PolicyJudgement, judge};

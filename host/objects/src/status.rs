@@ -3,9 +3,10 @@
 use serde_json::{Map, Value, json};
 use windlass_core::deceptive::single_line;
 use windlass_core::life::plugin_state::PluginState;
+use windlass_core::object::conditions::ConditionStatus;
 
 use crate::artefact::InstalledArtefact;
-use crate::condition::{ConditionReason, ConditionStatus, ConditionType, ObjectCondition};
+use crate::condition::{ConditionReason, ConditionType, ObjectCondition};
 use crate::facts::{ControllerFigures, ObjectFacts};
 use crate::plan::FetchState;
 

@@ -11,13 +11,14 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use windlass_core::call::ports::{CallContext, Event, EventType, Events as _};
+use windlass_core::object::conditions::ConditionStatus;
 use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
 use windlass_core::rights::fence::Fenced;
 use windlass_core::rights::principal::{Principal, Role};
 use windlass_kube::{OwnObjects, Resource, StatusWriteError};
 use windlass_objects::{
-    CLUSTER_PLUGIN, ConditionStatus, OBJECTS_API_VERSION, ObjectCondition, ObjectFacts, ObjectPlan, ObjectStatus,
-    PluginObject, StatusChange,
+    CLUSTER_PLUGIN, OBJECTS_API_VERSION, ObjectCondition, ObjectFacts, ObjectPlan, ObjectStatus, PluginObject,
+    StatusChange,
 };
 
 use super::followed::FollowedObjects;
