@@ -147,13 +147,20 @@ impl ObjectDirectory {
         Ok((directory, installed))
     }
 
-    /// Makes the directory anew if it was removed. True if so: nothing is installed any more.
-    pub(super) fn recreate(&self) -> io::Result<bool> {
-        let is_gone = !self.0.try_exists()?;
-        if is_gone {
+    /// Makes the directory anew if it was removed. Returns the `installed` plugins that lack a file, each of which is
+    /// given with whether it has a configuration.
+    pub(super) fn restore(&self, installed: Vec<(String, bool)>) -> io::Result<Vec<String>> {
+        if !self.0.try_exists()? {
             fs::DirBuilder::new().recursive(true).mode(PRIVATE).create(&self.0)?;
         }
-        Ok(is_gone)
+        // A file that cannot be looked at is there, as far as is known.
+        let is_gone = |path: &PathBuf| path.try_exists().is_ok_and(|exists| !exists);
+        let lacks = installed.into_iter().filter(|(plugin, is_configured)| {
+            let configuration = is_configured.then(|| config::path_in(&self.0, plugin));
+            let files = [FileRole::Own.path(&self.0, plugin), self.policy_file(plugin), self.record_file(plugin)];
+            files.iter().chain(&configuration).any(is_gone)
+        });
+        Ok(lacks.map(|(plugin, _)| plugin).collect())
     }
 
     /// The record, if it knows the file that is there.
@@ -185,7 +192,7 @@ impl ObjectDirectory {
             let recorded: Vec<_> = [&files.artefact].into_iter().chain(&files.former).collect();
             write(&self.record_file(plugin), &serde_json::to_vec(&recorded)?)?;
             // The policy comes first, so that the plugin has it when it is loaded.
-            write(&self.0.join(format!("{plugin}{POLICY_SUFFIX}")), files.policy.as_bytes())
+            write(&self.policy_file(plugin), files.policy.as_bytes())
         };
         prepare().map_err(InstallError::Policy)?;
         let configuration = config::path_in(&self.0, plugin);
@@ -207,7 +214,7 @@ impl ObjectDirectory {
     /// anything.
     pub(super) fn end(&self, plugin: &str, revoked: bool) -> io::Result<()> {
         if revoked {
-            remove_if_there(&self.0.join(format!("{plugin}{POLICY_SUFFIX}")))?;
+            remove_if_there(&self.policy_file(plugin))?;
         }
         for role in [FileRole::Next, FileRole::Current, FileRole::Own] {
             remove_if_there(&role.path(&self.0, plugin))?;
@@ -231,6 +238,10 @@ impl ObjectDirectory {
         file.write_all(bytes)?;
         file.sync_all()?;
         Ok(kept)
+    }
+
+    fn policy_file(&self, plugin: &str) -> PathBuf {
+        self.0.join(format!("{plugin}{POLICY_SUFFIX}"))
     }
 
     fn record_file(&self, plugin: &str) -> PathBuf {
@@ -442,10 +453,27 @@ mod tests {
     #[test]
     fn a_directory_that_was_removed_is_made_anew() {
         let (_place, directory, file) = empty("one");
-        assert!(!directory.recreate().expect("it is there"));
+        let installed = || vec![("shop".to_owned(), false)];
         fs::remove_dir(&directory.0).expect("it is empty");
-        assert!(directory.recreate().expect("it can be made"));
+        assert_eq!(directory.restore(installed()).expect("it can be made"), ["shop"]);
         directory.install("shop", None, &wanted("one"), Some(&file)).expect("it can be written");
+        assert_eq!(directory.restore(installed()).expect("it is there"), [""; 0]);
+    }
+
+    #[test]
+    fn a_plugin_that_lacks_one_of_its_files_is_installed_again() {
+        let (_place, directory, file) = empty("one");
+        let wanted = WantedFiles { config: Some("{}".to_owned()), ..wanted("one") };
+        let (one, installed) = (artefact("one"), || vec![("shop".to_owned(), true)]);
+        directory.install("shop", None, &wanted, Some(&file)).expect("it can be written");
+        for suffix in [".wasm", POLICY_SUFFIX, ".config.yaml", RECORD_SUFFIX] {
+            let path = directory.0.join(format!("shop{suffix}"));
+            fs::remove_file(&path).expect("it is there");
+            assert_eq!(directory.restore(installed()).expect("it is there"), ["shop"], "{suffix}");
+            directory.install("shop", Some(&one), &wanted, Some(&file)).expect("it can be written");
+            assert!(path.exists(), "{suffix}");
+        }
+        assert_eq!(directory.restore(installed()).expect("it is there"), [""; 0]);
     }
 
     #[test]

@@ -142,6 +142,34 @@ impl Objects {
         }
     }
 
+    /// Looks whether files were removed that the host has installed, as when the cache directory is emptied. True if so:
+    /// the next plan installs them again.
+    pub(super) async fn find_lost_files(&mut self) -> bool {
+        let installed = self.applied.iter().map(|(name, files)| (name.clone(), files.config.is_some())).collect();
+        let directory = self.directory.clone();
+        let lost = windlass_world::spawn_blocking(move || directory.restore(installed)).await;
+        let lost = match lost.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
+            Ok(lost) => lost,
+            Err(error) => {
+                // An attempt to install something says so, too.
+                tracing::debug!(%error, "the directory of plugin objects cannot be made anew");
+                return false;
+            }
+        };
+        for name in &lost {
+            tracing::error!(
+                plugin = name,
+                "files of the plugin object were removed from the cache directory: the host installs them again, and \
+                 fetches the plugin first if its store has lost it, too"
+            );
+            // Without a fetch since the start, the file is in the store only.
+            if let Some(files) = self.applied.remove(name) {
+                self.recall(name, &files.artefact).await;
+            }
+        }
+        !lost.is_empty()
+    }
+
     async fn install(&mut self, name: String, files: WantedFiles) {
         if !self.names.belongs(&name) && self.host.status.known(&name).is_some() {
             // A file of the operator was removed, and its plugin, which must not get the object's policy, still runs.

@@ -279,18 +279,7 @@ impl Objects {
         let mut is_due = taken != self.taken;
         self.taken = taken;
         is_due |= self.finish_ended().await;
-        let directory = self.directory.clone();
-        match windlass_world::spawn_blocking(move || directory.recreate()).await {
-            Ok(Ok(false)) => {}
-            Ok(Ok(true)) => {
-                tracing::error!("the directory of plugin objects was removed: the host installs their files again");
-                self.applied.clear();
-                is_due = true;
-            }
-            // An attempt to install something says so, too.
-            Ok(Err(error)) => tracing::debug!(%error, "the directory of plugin objects cannot be made anew"),
-            Err(error) => tracing::debug!(%error, "the look at the directory of plugin objects panicked"),
-        }
+        is_due |= self.find_lost_files().await;
         // A rollback may bring back a version that its policy does not list any more.
         is_due |= self.running_digests() != self.running;
         is_due |= self.act_again.is_some_and(|at| at <= Instant::now());
