@@ -87,13 +87,17 @@ impl Shelf {
             disk,
             state: Mutex::default(),
         };
-        for folder in [directory, &shelf.manifests, &shelf.components, &shelf.unfinished] {
-            disk::private(folder)?;
-        }
+        shelf.make_folders()?;
         let wrong = |source| StoreError::Use { directory: directory.to_owned(), source };
         shelf.remove_unfinished().map_err(wrong)?;
         shelf.remove_orphans(&mut shelf.state()).map_err(wrong)?;
         Ok(shelf)
+    }
+
+    /// Makes the folders that are not there. Someone may empty the cache of a running host.
+    fn make_folders(&self) -> Result<(), StoreError> {
+        let folders = [&self.directory, &self.manifests, &self.components, &self.unfinished];
+        folders.into_iter().try_for_each(|folder| disk::private(folder))
     }
 
     fn state(&self) -> MutexGuard<'_, ShelfState> {
@@ -128,6 +132,7 @@ impl Shelf {
     /// The plugins on the disk. `None` if a manifest cannot be read: then nothing may be removed, because the manifest
     /// may be one of a plugin in use. Other files than manifests are removed.
     fn kept(&self, state: &mut ShelfState) -> io::Result<Option<Vec<KeptPlugin>>> {
+        self.make_folders().map_err(io::Error::other)?;
         let components: HashMap<String, u64> =
             self.disk.list(&self.components)?.into_iter().map(|file| (file.name, file.bytes)).collect();
         let mut kept = Vec::new();
@@ -275,6 +280,7 @@ impl Shelf {
 
     /// A new file for a component.
     pub(crate) fn new_file(&self) -> io::Result<UnfinishedFile> {
+        self.make_folders().map_err(io::Error::other)?;
         UnfinishedFile::new(&self.disk, &self.unfinished)
     }
 

@@ -263,3 +263,17 @@ async fn special_files_in_the_place_of_plugins_do_not_stop_the_host() {
     client.fetch(&by_tag()).await.expect("it replaces the pipe");
     assert_eq!(std::fs::read(client.component_file(COMPONENT)).expect("it is there"), COMPONENT);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_was_removed_takes_plugins_again() {
+    let client = Client::of(&LyingServers::honest());
+    let first = client.fetch(&by_tag()).await.expect("it is honest");
+    for removed in ["manifests", "components", "unfinished"] {
+        std::fs::remove_dir_all(client.directory.path().join(removed)).expect("it is there");
+    }
+    let again = client.fetch(&by_digest(first.digest.as_str())).await.expect("the folders are made again");
+    assert_eq!(std::fs::read(&again.path).expect("it is there"), COMPONENT);
+    std::fs::remove_dir_all(client.directory.path()).expect("it is there");
+    client.store.retain(&HashSet::new()).expect("there is nothing to remove");
+    client.fetch(&by_tag()).await.expect("the directory is made again");
+}
