@@ -23,6 +23,8 @@ pub struct EngineFacts {
     pub rolled_back: Option<RefusedFile>,
     /// Whether a newer version is to take over.
     pub is_swapping: bool,
+    /// Why the newest configuration is not in force, if so.
+    pub refused_config: Option<String>,
     /// Whether a newer version waits, and is called as a shadow if it can be.
     pub has_next: bool,
     /// The figures of its controllers.

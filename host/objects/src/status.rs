@@ -325,6 +325,9 @@ fn progress(facts: &ObjectFacts<'_>) -> (ConditionStatus, ConditionReason, Strin
         }
         _ if engine.is_swapping => goes_on(ConditionReason::Swapping, "a newer version gets ready to take over"),
         state if state.needs_person() => still(ConditionReason::Stalled, "the condition Running says what is missing"),
+        _ if engine.refused_config.is_some() => {
+            still(ConditionReason::Stalled, "the newest configuration cannot be used; the condition Healthy says why")
+        }
         _ => still(ConditionReason::UpToDate, "nothing is on its way"),
     }
 }

@@ -37,6 +37,7 @@ fn engine(state: PluginState) -> EngineFacts {
         refused: None,
         rolled_back: None,
         is_swapping: false,
+        refused_config: None,
         has_next: false,
         controllers: vec![ControllerFigures { name: "web".to_owned(), state: "running", queued: 0, failing: 0 }],
         last_failure: None,
@@ -62,6 +63,20 @@ fn a_running_plugin_fulfils_all_conditions_and_nothing_is_on_its_way() {
         assert_eq!(shown[condition], format!("True/{condition}"));
     }
     assert_eq!(shown["Progressing"], "False/UpToDate");
+}
+
+#[test]
+fn a_refused_configuration_is_no_success() {
+    let plugin = plugin();
+    let refused =
+        EngineFacts { refused_config: Some("no size".to_owned()), is_well: false, ..engine(PluginState::Running) };
+    let now = shown(&plan(&plugin), Some(&refused));
+    assert_eq!(
+        ["Running", "Healthy", "Progressing"].map(|it| &*now[it]),
+        ["True/Running", "False/Flawed", "False/Stalled"]
+    );
+    let swaps = EngineFacts { is_swapping: true, ..refused };
+    assert_eq!(shown(&plan(&plugin), Some(&swaps))["Progressing"], "True/Swapping", "it may be for the next version");
 }
 
 #[test]

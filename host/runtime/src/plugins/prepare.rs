@@ -98,6 +98,13 @@ pub(super) fn install(
     Some(ready)
 }
 
+/// The configuration of one generation.
+pub(super) struct FollowedConfig {
+    pub(super) configured: Configured,
+    /// Why the newest configuration is not in force, if so.
+    pub(super) refused: watch::Receiver<Option<String>>,
+}
+
 /// Starts to follow the configuration of `plugin`, until `stop`. `None` if its schema is invalid, which was logged when
 /// it was loaded.
 pub(super) fn configure(
@@ -105,9 +112,10 @@ pub(super) fn configure(
     supplies: &Supplies,
     plugin: &Plugin,
     stop: &CancellationToken,
-) -> Option<Configured> {
+) -> Option<FollowedConfig> {
     let schema = config::Schema::of(plugin.manifest()).ok()?;
     let (sender, configured) = watch::channel(None);
+    let (refusals, refused) = watch::channel(None);
     let path = config::path_in(supplies.configs.directory_of(plugin.name()), plugin.name());
     let follower = config::ConfigFollower {
         plugin: plugin.name().clone(),
@@ -116,12 +124,13 @@ pub(super) fn configure(
         schema,
         source: supplies.secrets.clone(),
         configured: sender,
+        refused: refusals,
     };
     let (panics, stop) = (host.panics.clone(), stop.clone());
     tokio::spawn(async move {
         stop.run_until_cancelled(supervise("config", &panics, &stop, || follower.run())).await;
     });
-    Some(configured)
+    Some(FollowedConfig { configured, refused })
 }
 
 /// Logs the plugin's denials: each kind of denial once in an interval.

@@ -262,6 +262,7 @@ impl Serving {
             status.caches_within(controller.budget());
             status.suspended_by(controller.suspension());
         }
+        status.configured_by(generation.refused_config.clone());
         status.is_now(generation.plugin.clone());
     }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 use tokio::time::Instant;
 use windlass_core::life::plugin_state::{LeaseStatus, PluginPhase};
 use windlass_core::queue::breaker::BREAKER_PAUSE_MIN;
@@ -92,6 +93,8 @@ pub(crate) struct PluginStatus {
     budget: Mutex<Weak<Budget>>,
     /// The suspension of the generation that runs.
     suspension: Mutex<Weak<Suspension>>,
+    /// Why the newest configuration of the generation that runs is not in force, if so.
+    refused_config: Mutex<Option<watch::Receiver<Option<String>>>>,
     /// When it was last resumed.
     resumed: Mutex<Option<Instant>>,
 }
@@ -135,6 +138,7 @@ impl PluginStatus {
             next: Mutex::default(),
             budget: Mutex::default(),
             suspension: Mutex::default(),
+            refused_config: Mutex::default(),
             resumed: Mutex::default(),
         }
     }
@@ -276,6 +280,16 @@ impl PluginStatus {
     /// Sets the suspension of the running generation.
     pub(crate) fn suspended_by(&self, suspension: &Arc<Suspension>) {
         *locked(&self.suspension) = Arc::downgrade(suspension);
+    }
+
+    /// Sets where to find why the newest configuration of the running generation is not in force.
+    pub(crate) fn configured_by(&self, refused: watch::Receiver<Option<String>>) {
+        *locked(&self.refused_config) = Some(refused);
+    }
+
+    /// Why the newest configuration is not in force, if so.
+    fn refused_config(&self) -> Option<String> {
+        locked(&self.refused_config).as_ref().and_then(|refused| refused.borrow().clone())
     }
 
     /// Starts to fill the caches of the suspended plugin again, within the same limits, and does not wait for that.

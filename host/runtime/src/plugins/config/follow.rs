@@ -46,6 +46,8 @@ pub(crate) struct ConfigFollower {
     pub(crate) schema: Schema,
     pub(crate) source: Arc<dyn SecretSource>,
     pub(crate) configured: watch::Sender<Option<Confidential>>,
+    /// Why the newest configuration is not in force, if so.
+    pub(crate) refused: watch::Sender<Option<String>>,
 }
 
 impl ConfigFollower {
@@ -61,6 +63,7 @@ impl ConfigFollower {
                 Ok(document) => {
                     self.take(document, secrets, !logged.is_empty());
                     logged.clear();
+                    self.refused.send_replace(None);
                 }
                 Err(error) => {
                     self.log_error(&error, &mut logged);
@@ -142,7 +145,8 @@ impl ConfigFollower {
         } else {
             tracing::warn!(%plugin, error = message, "the configuration cannot be used: the former one stays in force");
         }
-        *logged = message;
+        logged.clone_from(&message);
+        self.refused.send_replace(Some(message));
     }
 }
 

@@ -215,6 +215,7 @@ struct Stage {
     directory: tempfile::TempDir,
     vault: Vault,
     configured: Configured,
+    refused: watch::Receiver<Option<String>>,
     task: tokio::task::JoinHandle<()>,
 }
 
@@ -229,10 +230,18 @@ impl Stage {
         let source: Arc<dyn SecretSource> = Arc::new(vault.clone());
         let files = ConfigFiles::of(directory.path(), ObjectNames::default());
         let changes = files.changes_of(&path);
-        let follower =
-            ConfigFollower { plugin: "webapp".into(), path, changes, schema: schema(), source, configured: sender };
+        let (refusals, refused) = watch::channel(None);
+        let follower = ConfigFollower {
+            plugin: "webapp".into(),
+            path,
+            changes,
+            schema: schema(),
+            source,
+            configured: sender,
+            refused: refusals,
+        };
         let task = tokio::spawn(async move { tokio::join!(follower.run(), files.follow()).0 });
-        Self { directory, vault, configured, task }
+        Self { directory, vault, configured, refused, task }
     }
 
     fn write(&self, text: &str) {
@@ -289,6 +298,7 @@ async fn a_secret_is_waited_for_and_followed() {
     assert_eq!(stage.next().await, json!({"smtp": {"port": 25, "password": "hunter2"}}));
     stage.vault.set("smtp", "longer than ten");
     assert!(stage.is_quiet().await, "it does not fit, and the previous one stays");
+    assert!(stage.refused.borrow().is_some(), "the status shows it");
     stage.vault.set("smtp", "hunter3");
     assert_eq!(stage.next().await["smtp"]["password"], "hunter3");
 }

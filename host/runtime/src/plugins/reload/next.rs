@@ -261,7 +261,7 @@ impl Reload {
 
     fn begin_shadow(&self, file: &NextFile, next: &Arc<Plugin>) -> Option<NextVersion> {
         let over = self.phases.stop.child_token();
-        let configured = prepare::configure(&self.host, &self.supplies, next, &over)?;
+        let configured = prepare::configure(&self.host, &self.supplies, next, &over)?.configured;
         let ledger = Arc::<ShadowLedger>::default();
         let promotion = promote_when_due(self.host.clone(), next.clone(), file.path.clone(), ledger.clone());
         let (panics, until) = (self.host.panics.clone(), over.clone());

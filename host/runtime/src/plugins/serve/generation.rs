@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use windlass_kube::Budget;
 use windlass_wasm::Plugin;
@@ -12,7 +13,7 @@ use crate::controller::{Controller, GenerationParts, Handover};
 use crate::dispatch::call_record::CallRecord;
 use crate::dispatch::configured;
 use crate::observe::status::ControllerStatus;
-use crate::plugins::prepare;
+use crate::plugins::prepare::{self, FollowedConfig};
 use crate::suspension::Suspension;
 
 /// One generation, ready to run.
@@ -20,6 +21,8 @@ pub(crate) struct Generation {
     pub(crate) plugin: Arc<Plugin>,
     pub(crate) controllers: Vec<Controller>,
     pub(crate) record: Arc<CallRecord>,
+    /// Why the newest configuration is not in force, if so.
+    pub(super) refused_config: watch::Receiver<Option<String>>,
     parts: GenerationParts,
     /// Dropping this ends the task that follows the plugin's configuration.
     _following: DropGuard,
@@ -56,7 +59,7 @@ impl Serving {
         past: &mut ServingState,
     ) -> Option<Generation> {
         let over = CancellationToken::new();
-        let configured = prepare::configure(&self.host, &self.supplies, &plugin, &over)?;
+        let FollowedConfig { configured, refused } = prepare::configure(&self.host, &self.supplies, &plugin, &over)?;
         let budget = Budget::new(self.supplies.plugin_cache);
         let parts = GenerationParts {
             host: self.host.clone(),
@@ -68,7 +71,14 @@ impl Serving {
             record: record.clone(),
             configured,
         };
-        let mut generation = Generation { plugin, controllers: vec![], record, parts, _following: over.drop_guard() };
+        let mut generation = Generation {
+            plugin,
+            controllers: vec![],
+            record,
+            refused_config: refused,
+            parts,
+            _following: over.drop_guard(),
+        };
         self.follow_kinds(past, &mut generation);
         Some(generation)
     }

@@ -39,6 +39,7 @@ impl PluginStatus {
             refused: current.not_taken.map(file),
             rolled_back: current.rejected.map(file),
             is_swapping: current.pending.is_some(),
+            refused_config: self.refused_config(),
             has_next: locked(&self.next).is_some(),
             controllers: figures.collect(),
             last_failure,

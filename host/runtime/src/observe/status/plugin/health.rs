@@ -49,7 +49,7 @@ impl PluginStatus {
         if state != PluginState::Running {
             return PluginHealth { state, why, is_well: !state.needs_person() };
         }
-        let why = flaw(current, &controllers);
+        let why = flaw(current, self.refused_config(), &controllers);
         PluginHealth { state, is_well: why.is_none(), why }
     }
 }
@@ -115,7 +115,11 @@ fn unproven(controller: &ControllerStatus) -> String {
 }
 
 /// The first problem of a running plugin.
-fn flaw(current: CurrentPluginStatus, controllers: &[std::sync::Arc<ControllerStatus>]) -> Option<String> {
+fn flaw(
+    current: CurrentPluginStatus,
+    refused_config: Option<String>,
+    controllers: &[std::sync::Arc<ControllerStatus>],
+) -> Option<String> {
     let rolled_back = current.rejected.map(|it| format!("a version was rolled back: {}", it.reason));
     let of_file = current.not_taken.map(|it| format!("its file was refused: {}", it.reason));
     let [given_up, slowed] =
@@ -126,7 +130,8 @@ fn flaw(current: CurrentPluginStatus, controllers: &[std::sync::Arc<ControllerSt
     let of_controller = |it: &std::sync::Arc<ControllerStatus>| {
         it.state().1.map(|reason| format!("controller {}: {reason}", it.own_name()))
     };
-    rolled_back.or(of_file).or(keys).or(loops).or_else(|| controllers.iter().find_map(of_controller))
+    let of_config = refused_config.map(|why| format!("the former configuration stays in force: {why}"));
+    rolled_back.or(of_file).or(of_config).or(keys).or(loops).or_else(|| controllers.iter().find_map(of_controller))
 }
 
 #[cfg(test)]
@@ -186,6 +191,11 @@ mod tests {
         plugin.has_not_taken(Some(NotTaken { digest: None, reason: "it is empty".to_owned() }));
         let stale = (PluginState::Running, Some("its file was refused: it is empty".to_owned()), false);
         assert_eq!(health(plugin), stale);
+        plugin.has_not_taken(None);
+        let (_sender, refused) = tokio::sync::watch::channel(Some("no size".to_owned()));
+        plugin.configured_by(refused);
+        let former = "the former configuration stays in force: no size".to_owned();
+        assert_eq!(health(plugin), (PluginState::Running, Some(former), false));
     }
 
     /// A lease that this replica has lost.
