@@ -66,6 +66,14 @@ struct SeenFile {
     content: Content,
 }
 
+impl SeenFile {
+    /// Whether there is no reason to read the file again until it changes. An error, as when the process has too many
+    /// open files, may be over by the next look.
+    fn was_read(&self) -> bool {
+        !matches!(self.content, Content::Unreadable(_))
+    }
+}
+
 /// Metadata that differs once a file was written or replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FileIdentity {
@@ -146,6 +154,13 @@ impl Files {
             if !changes.is_empty() {
                 return changes;
             }
+        }
+    }
+
+    /// Has the next look return `path` as changed, unless it cannot be read for this reason: the caller could not.
+    pub(crate) fn could_not_read(&mut self, path: &Path, problem: String) {
+        if let Some(seen) = self.seen.get_mut(path) {
+            seen.content = Content::Unreadable(problem);
         }
     }
 
@@ -234,7 +249,8 @@ fn look_into(
             continue;
         }
         let identity = FileIdentity::of(&path).ok();
-        let known = seen.get(&path).filter(|known| identity.is_some() && known.identity == identity).cloned();
+        let is_same = |known: &&SeenFile| identity.is_some() && known.identity == identity && known.was_read();
+        let known = seen.get(&path).filter(is_same).cloned();
         let state = known.unwrap_or_else(|| SeenFile { identity, content: read(&path, most) });
         files.push((path, state));
     }

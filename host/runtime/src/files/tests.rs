@@ -175,3 +175,18 @@ async fn a_file_that_is_not_regular_is_not_read() {
     let unreadable = changes.iter().filter(|change| matches!(change.content, Content::Unreadable(_))).count();
     assert_eq!(unreadable, 2, "{changes:?}");
 }
+
+#[tokio::test]
+async fn a_file_that_could_not_be_read_is_read_again_although_it_is_the_same() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("a.txt");
+    write(&path, "1");
+    let mut files = text_files(directory.path());
+    let first = files.changes().await;
+    files.could_not_read(&path, "too many open files".to_owned());
+    assert_eq!(files.look().await, first);
+    assert_eq!(files.look().await, []);
+    files.could_not_read(&path, "too many open files".to_owned());
+    std::fs::remove_file(&path).expect("it is there");
+    assert_eq!(files.look().await, [Change { path, content: Content::Gone }]);
+}

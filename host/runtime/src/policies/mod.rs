@@ -13,7 +13,7 @@ mod standing;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -24,7 +24,7 @@ use windlass_wasm::Plugin;
 pub(crate) use self::changes::{Changes, InstancesOf, Pause};
 use self::custom::is_custom;
 pub use self::read::{SUFFIX, read_ceiling, read_policy};
-use self::read::{plugin_of, take_policy};
+use self::read::{Taken, plugin_of, take_policy};
 use self::report::{log_pauses, log_taken};
 pub use self::settings::{GrantMode, PoliciesError, PolicySettings};
 pub use self::standing::{Bounds, Standing, standings};
@@ -118,7 +118,7 @@ impl Policies {
             let path = policies.settings.directory.clone();
             return Err(PoliciesError::Directory { path, problem: problem.to_owned() });
         }
-        policies.take(&changes);
+        read_again(&mut files.policies, &policies.take(&changes));
         if let (Some(files), Some(path)) = (&mut files.ceiling, &policies.settings.ceiling) {
             // The files are read below, whatever this first look returns.
             let _ = files.changes().await;
@@ -131,6 +131,12 @@ impl Policies {
     /// The names that belong to objects.
     pub(crate) fn names(&self) -> ObjectNames {
         self.state.borrow().names.clone()
+    }
+
+    /// Makes `names` belong to objects.
+    #[cfg(test)]
+    pub(crate) fn set_names(&self, names: ObjectNames) {
+        self.state.send_modify(|state| state.names = names);
     }
 
     /// Has read no file yet.
@@ -155,7 +161,10 @@ impl Policies {
         loop {
             tokio::select! {
                 biased;
-                changes = policies.changes() => self.take(&changes),
+                changes = policies.changes() => {
+                    let unread = self.take(&changes);
+                    read_again(policies, &unread);
+                }
                 _ = of_ceiling(ceiling) => self.take_ceiling(),
             }
         }
@@ -283,8 +292,8 @@ impl Policies {
             .collect()
     }
 
-    /// Takes over `changes`.
-    pub(crate) fn take(&self, changes: &[Change]) {
+    /// Takes over `changes`. Returns the files that could not be read, each with the reason.
+    pub(crate) fn take(&self, changes: &[Change]) -> Vec<(PathBuf, String)> {
         if self.settings.mode == GrantMode::Manifest {
             if !changes.is_empty() {
                 let files: Vec<_> = changes.iter().map(|change| change.path.display().to_string()).collect();
@@ -293,14 +302,14 @@ impl Policies {
                     "policies are ignored with --grants=manifest: remove them, or the flag"
                 );
             }
-            return;
+            return Vec::new();
         }
         let (mut state, mut taken) = (self.state.borrow().clone(), Vec::new());
         for change in changes {
             let Some(plugin) = plugin_of(&change.path) else { continue };
             let is_of_object = state.names.has(&change.path);
             let set = if is_of_object { &mut state.of_objects } else { &mut state.of_files };
-            taken.extend(take_policy(set, &plugin, change).map(|it| (plugin, &change.path, it)));
+            taken.extend(take_policy(set, &plugin, change, is_of_object).map(|it| (plugin, &change.path, it)));
         }
         let pauses: BTreeMap<_, _> = state.policies().map(|(plugin, policy)| (plugin.clone(), policy.paused)).collect();
         let names = state.names.clone();
@@ -315,6 +324,11 @@ impl Policies {
         // The policy of an object is there before its plugin, and is named by the host.
         let there = changes.iter().filter(|change| change.content != Content::Gone && !names.has(&change.path));
         self.log_orphans(there.filter_map(|change| plugin_of(&change.path)));
+        let unread = taken.into_iter().filter_map(|(_, file, taken)| match taken {
+            Taken::Kept(it) | Taken::Broken(it) if it.is_unread => Some((file.clone(), it.error)),
+            _ => None,
+        });
+        unread.collect()
     }
 
     fn take_ceiling(&self) {
@@ -330,6 +344,13 @@ impl Policies {
 
     fn plugins(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Brought>> {
         self.plugins.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Has the next look at `files` return those that could not be read, each with the reason.
+fn read_again(files: &mut Files, unread: &[(PathBuf, String)]) {
+    for (path, problem) in unread {
+        files.could_not_read(path, problem.clone());
     }
 }
 

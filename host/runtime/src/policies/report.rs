@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use windlass_wasm::Plugin;
 
-use super::read::Taken;
+use super::read::{Taken, UnusablePolicy};
 use super::{Policies, SUFFIX, Standing};
 use crate::observe::status::{PluginPhase, PluginStatus, Status};
 use windlass_policy::asks::in_one_line;
@@ -96,10 +96,12 @@ pub(super) fn log_taken(plugin: &str, file: &Path, taken: &Taken) {
     match taken {
         Taken::InForce(rules) => tracing::info!(plugin, %file, rules, "policy in force"),
         Taken::Gone => tracing::warn!(plugin, %file, "the policy is gone, so the plugin loses all that it granted"),
-        Taken::Kept(error) => {
+        Taken::Kept(UnusablePolicy { error, .. }) => {
             tracing::error!(plugin, error, "the policy cannot be used: the former one stays in force");
         }
-        Taken::Broken(error) => tracing::error!(plugin, error, "the policy cannot be used: the plugin waits"),
+        Taken::Broken(UnusablePolicy { error, .. }) => {
+            tracing::error!(plugin, error, "the policy cannot be used: the plugin waits");
+        }
     }
 }
 

@@ -125,6 +125,22 @@ async fn an_empty_file_grants_nothing_and_takes_nothing() {
     assert_eq!(scene.reads(), Some(true), "the policy in force stays");
 }
 
+#[test]
+fn a_changed_policy_of_an_object_that_cannot_be_read_grants_nothing() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("a.policy.yaml");
+    for (of_object, stays) in [(false, true), (true, false)] {
+        let mut set = PolicySet::default();
+        std::fs::write(&path, HEAD).expect("written");
+        let change = Change { path: path.clone(), content: Content::Is([0; 32]) };
+        assert!(matches!(take_policy(&mut set, "a", &change, of_object), Some(Taken::InForce(0))));
+        std::fs::remove_file(&path).expect("it is there");
+        let taken = take_policy(&mut set, "a", &change, of_object);
+        assert!(matches!(taken, Some(Taken::Kept(it) | Taken::Broken(it)) if it.is_unread), "it is tried again");
+        assert_eq!(set.policies.contains_key("a"), stays);
+    }
+}
+
 #[tokio::test]
 async fn a_deleted_ceiling_stays_in_force_while_the_host_runs() {
     let scene = Scene::new(&format!("{HEAD}{RULES}")).await;
@@ -234,7 +250,7 @@ async fn a_policy_change_is_in_force_before_it_is_logged() {
     };
     let states_after = |content: Content| {
         let change = Change { path: policy.clone(), content };
-        states_during(&|| scene.policies.take(std::slice::from_ref(&change)))
+        states_during(&|| drop(scene.policies.take(std::slice::from_ref(&change))))
     };
     replace(&policy, &format!("{HEAD}{RULES}paused: true\n"));
     assert_eq!(
