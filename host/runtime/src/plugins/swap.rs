@@ -12,10 +12,9 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
-use windlass_core::object::finalizer;
 use windlass_wasm::Plugin;
 
-use self::started::StartedGeneration;
+use self::started::{StartedGeneration, stranded};
 use super::serve::{Generation, Serving, ServingState};
 use super::swap_wait::{READY_REPORT_AFTER, SWAP_LOOK_INTERVAL, SwapWait};
 use crate::controller::Controller;
@@ -134,15 +133,26 @@ impl<'a> Swaps<'a> {
                 // A generation that is getting ready ends with the term.
                 continue;
             }
-            if let Some(mut it) = next.take() {
-                if self.is_due(&mut it, current) {
-                    // The end of an earlier generation matters only if calls were cut.
-                    ends.retain(|end| *end == ControllerEnd::Cut);
-                    self.swap(current, it);
-                } else {
-                    next = Some(it);
-                }
-            }
+            self.take_over(current, &mut next, &mut ends);
+        }
+    }
+
+    /// Lets `next` take over if it can, or gives it up if it may not run any more.
+    fn take_over(
+        &mut self,
+        current: &mut RunningGeneration,
+        next: &mut Option<NextGeneration>,
+        ends: &mut Vec<ControllerEnd>,
+    ) {
+        let Some(mut it) = next.take() else { return };
+        if it.comes_back && !self.serving.may_return(&it.generation.plugin) {
+            self.excluded(current, &it);
+        } else if self.is_due(&mut it, current) {
+            // The end of an earlier generation matters only if calls were cut.
+            ends.retain(|end| *end == ControllerEnd::Cut);
+            self.swap(current, it);
+        } else {
+            *next = Some(it);
         }
     }
 
@@ -248,6 +258,15 @@ impl<'a> Swaps<'a> {
             self.report_pending(&next.generation.plugin, why);
         }
         false
+    }
+
+    /// Ends the generation that was to come back, because the policy of the plugin's object has excluded it since. If
+    /// the running one was rolled back, the report that nothing returns lets the directory stop it.
+    fn excluded(&mut self, current: &RunningGeneration, excluded: &NextGeneration) {
+        give_up(excluded);
+        self.past.former = None;
+        let runs = &current.generation.plugin;
+        self.serving.report(runs, Swapped::Runs(runs.clone()));
     }
 
     fn report_pending(&self, plugin: &Plugin, why: String) {
@@ -365,20 +384,6 @@ async fn kinds_change(next: Option<&NextGeneration>) {
 /// Ends a generation that is getting ready.
 fn give_up(next: &NextGeneration) {
     next.begun.stop.cancel();
-}
-
-/// Why objects would keep a finalizer for ever if `next` took over.
-fn stranded(current: &StartedGeneration, next: &StartedGeneration) -> Option<String> {
-    current.controllers().find_map(|controller| {
-        let (objects, example) = controller.strands(next.controllers().find(|it| it.name() == controller.name()))?;
-        let (plugin, name) = (controller.plugin_name(), controller.name());
-        Some(format!(
-            "{objects} objects, {example} among them, carry the finalizer {}, which the controller {name} would not keep any \
-             more: once deleted, they would stay for ever. Remove the plugin's file, take the finalizer off with `windlass \
-             finalizers release {plugin}`, and put the file back",
-            finalizer::name(plugin)
-        ))
-    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The started controllers of a generation. They come and go with the kinds that the plugin's configuration names.
 
 use tokio_util::sync::CancellationToken;
+use windlass_core::object::finalizer;
 
 use super::Swaps;
 use crate::controller::{Controller, Ready};
@@ -91,4 +92,18 @@ impl Swaps<'_> {
         let wanted: Vec<_> = current.controllers.iter().map(|controller| controller.identity().clone()).collect();
         self.serving.forget_unused(self.past, &current.plugin, &wanted);
     }
+}
+
+/// Why objects would keep a finalizer for ever if `next` took over.
+pub(super) fn stranded(current: &StartedGeneration, next: &StartedGeneration) -> Option<String> {
+    current.controllers().find_map(|controller| {
+        let (objects, example) = controller.strands(next.controllers().find(|it| it.name() == controller.name()))?;
+        let (plugin, name) = (controller.plugin_name(), controller.name());
+        Some(format!(
+            "{objects} objects, {example} among them, carry the finalizer {}, which the controller {name} would not keep any \
+             more: once deleted, they would stay for ever. Remove the plugin's file, take the finalizer off with `windlass \
+             finalizers release {plugin}`, and put the file back",
+            finalizer::name(plugin)
+        ))
+    })
 }

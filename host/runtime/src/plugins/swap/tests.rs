@@ -1,6 +1,8 @@
 //! A probation that ends, and a swap during which the host stops, on the embedded API server.
 
+use std::collections::BTreeMap;
 use std::future::poll_fn;
+use std::path::Path;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -10,6 +12,7 @@ use tokio::time::timeout;
 use windlass_core::object::ObjectKey;
 
 use super::*;
+use crate::object_names::ObjectNames;
 use crate::tests::stage::{Stage, until};
 
 #[tokio::test]
@@ -39,6 +42,36 @@ async fn a_file_delivered_before_its_failure_is_not_retried_a_later_one_is() {
     newest.send_replace(other.clone());
     serving.newest(&mut past);
     assert!(!past.rejected.contains(other.digest()));
+    stop.cancel();
+}
+
+/// It takes a while to fill caches, so the policy of an object may change meanwhile.
+#[tokio::test]
+async fn a_version_that_was_excluded_meanwhile_does_not_come_back() {
+    let stage = Stage::new().await;
+    let (one, other) = (stage.load(1).await, stage.load(2).await);
+    let (reports, mut reported) = mpsc::unbounded_channel();
+    let stop = stage.phases.stop.child_token();
+    let (mut serving, _newest) = stage.serving(&one, reports, stop.clone());
+    let mut past = ServingState::default();
+    let former = serving.generation(one.clone(), &mut past).expect("it can be configured");
+    former.record.called(&("webapps".into(), ObjectKey::namespaced("prod", "shop")), None, || false);
+    let generation = serving.generation(other.clone(), &mut past).expect("so can this");
+    past.succeeds(&generation, &former);
+    let term = PluginTerm::unshared(&stop);
+    let mut swaps = Swaps::of(&mut serving, &mut past, &term);
+    let begun = swaps.begin(&generation, None).expect("it has no definitions");
+    let (mut current, mut next) = (RunningGeneration { generation, begun, is_on_probation: true }, None);
+    swaps.judged(&Judged::Failed("it traps".to_owned()), &mut current, &mut next);
+    let names = ObjectNames::new(Path::new("/objects"), BTreeMap::new());
+    names.claim("chameleon", [other.digest().to_string()].into());
+    stage.host.policies.set_names(names);
+    swaps.take_over(&mut current, &mut next, &mut Vec::new());
+    assert!(next.is_none() && current.generation.plugin.digest() == other.digest());
+    reported.recv().await.expect("it was rolled back");
+    assert!(matches!(reported.recv().await, Some((_, Swapped::Runs(now))) if now.digest() == other.digest()));
+    drop(swaps);
+    assert!(past.former.is_none() && past.rejected.contains(other.digest()));
     stop.cancel();
 }
 
