@@ -44,6 +44,8 @@ pub(super) struct Reporter {
     leases: BTreeMap<String, ObjectLease>,
     written: BTreeMap<String, WrittenStatus>,
     writing: JoinSet<(String, String, Result<(), StatusWriteError>)>,
+    /// The first plugin of which the last look did not get round to reporting.
+    next: String,
 }
 
 /// The lease whose holder writes the status of an object.
@@ -67,7 +69,8 @@ struct WrittenStatus {
 impl Reporter {
     /// Reports nothing yet.
     pub(super) fn new(host: Arc<Host>, objects: OwnObjects) -> Self {
-        Self { host, objects, leases: BTreeMap::new(), written: BTreeMap::new(), writing: JoinSet::new() }
+        let next = String::new();
+        Self { host, objects, leases: BTreeMap::new(), written: BTreeMap::new(), writing: JoinSet::new(), next }
     }
 
     /// Competes for the leases of exactly these plugins.
@@ -107,8 +110,10 @@ impl Reporter {
         if self.host.read_only {
             return;
         }
-        for plan in plans {
+        let from = std::mem::take(&mut self.next);
+        for plan in in_turn(plans, |plan| plan.plugin.name.as_str() < from.as_str()) {
             if self.writing.len() >= CONCURRENT_WRITES_MAX {
+                self.next.clone_from(&plan.plugin.name);
                 return;
             }
             let stored = followed.statuses().get(&plan.plugin.name).unwrap_or(&Value::Null);
@@ -208,8 +213,26 @@ impl Reporter {
     }
 }
 
+/// All `items`, which are sorted: first those that were not reached last time, and then those `before` them. So objects
+/// that change all the time do not keep others from being reported.
+fn in_turn<T>(items: &[T], before: impl Fn(&T) -> bool) -> impl Iterator<Item = &T> {
+    let (before, first) = items.split_at(items.partition_point(before));
+    first.iter().chain(before)
+}
+
 /// The time of day, as objects have it.
 fn now_text() -> String {
     let seconds = i64::try_from(windlass_world::now().as_secs()).unwrap_or_default();
     Timestamp::from_second(seconds).unwrap_or_default().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_goes_on_where_the_last_one_had_to_stop() {
+        let turn = |from: &str| in_turn(&["a", "b", "d"], |name| *name < from).copied().collect::<String>();
+        assert_eq!(["", "a", "b", "c", "e"].map(turn), ["abd", "abd", "bda", "dab", "abd"]);
+    }
 }
