@@ -38,7 +38,7 @@ pub struct Allowance {
 impl Allowance {
     fn allows(&self, access: &Access<'_>) -> bool {
         let is_of_host = access.writes_host_object();
-        self.rules.iter().any(|rule| rule.allows(access) && (!is_of_host || rule.names_resource(access.resource)))
+        self.rules.iter().any(|rule| rule.allows(access) && (!is_of_host || rule.names_resource(access)))
     }
 
     /// Whether the CRD `name` may be installed. `*` covers no CRD of the host.

@@ -113,9 +113,9 @@ impl Rule {
         })
     }
 
-    /// Whether the rule names the resource, or a subresource of it, other than by `*`.
-    pub(super) fn names_resource(&self, resource: &str) -> bool {
-        self.resources.iter().any(|item| item.split_once('/').map_or(&**item, |(named, _)| named) == resource)
+    /// Whether the rule names the resource of `access`, or its subresource, other than by `*`.
+    pub(super) fn names_resource(&self, access: &Access<'_>) -> bool {
+        self.resources.contains(&access.path())
     }
 
     fn reaches(&self, access: &Access<'_>) -> bool {

@@ -238,6 +238,9 @@ fn a_star_covers_no_write_of_an_object_of_the_host() {
         assert!(grants(&everything).allows(&Access { verb, ..policies }), "{verb}");
     }
     assert!(grants(&literal).allows(&policies));
+    let of_status = Rule { resources: vec!["*".into(), "clusterpluginpolicies/status".into()], ..everything.clone() };
+    let allowed = |access: &Access<'_>| Grants::new(vec![of_status.clone()]).allows(access);
+    assert!(!allowed(&policies) && allowed(&Access { subresource: "status", ..policies }), "it names a subresource");
     assert!(grants(&everything).allows(&Access { group: "apps.windlass.dev", ..policies }));
 
     let named = ["*", "clusterpluginpolicies.windlass.dev", "webapps.apps.windlass.dev"].map(str::to_owned);
