@@ -15,12 +15,12 @@ impl Objects {
         let plugins = self.followed.plugins();
         self.fetches
             .retain(|name, (source, _)| plugins.get(name).is_some_and(|plugin| plugin.source() == Some(source)));
-        let fetches = &self.fetches;
+        let (fetches, now) = (&self.fetches, Instant::now());
         self.attempts.retain(|name, attempts| {
             if !fetches.contains_key(name) {
                 attempts.stop();
             }
-            plugins.contains_key(name)
+            plugins.contains_key(name) || attempts.puts_off(now)
         });
     }
 

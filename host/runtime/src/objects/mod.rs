@@ -172,6 +172,12 @@ impl FetchAttempts {
 
     /// Stops what is not wanted any more.
     fn stop(&mut self) {
+    /// Whether the attempts of an object that is gone still put off those of another object of its name. Otherwise one
+    /// that is deleted and created without end would cause as many requests.
+    fn puts_off(&self, now: Instant) -> bool {
+        self.soonest(now) > now
+    }
+
         (self.due, self.file, self.running) = (None, None, None);
     }
 }
@@ -356,8 +362,10 @@ mod tests {
 
     #[test]
     fn changes_without_end_do_not_put_off_a_plan_for_ever() {
+        assert!(attempts.puts_off(start), "the object may be deleted and created again");
         let start = Instant::now();
         let mut quiet = QuietTime::begin(start);
+        assert!(!attempts.puts_off(later));
         assert_eq!(quiet.end(start), Some(start + OBJECTS_QUIET_TIME));
         assert_eq!(quiet.end(start + OBJECTS_QUIET_TIME), None);
         let mut now = start;
