@@ -173,7 +173,7 @@ impl Objects {
     async fn install(&mut self, name: String, files: WantedFiles) {
         if !self.names.belongs(&name) && self.host.status.known(&name).is_some() {
             // A file of the operator was removed, and its plugin, which must not get the object's policy, still runs.
-            self.act_again = Some(Instant::now());
+            self.act_again(Instant::now());
             return;
         }
         // This comes first: no file of the operator may apply to the plugin from now on.
@@ -208,7 +208,7 @@ impl Objects {
                     self.former.entry(name.clone()).or_default().insert(0, files.artefact.clone());
                     self.recall(&name, &files.artefact).await;
                 }
-                self.act_again = Some(Instant::now());
+                self.act_again(Instant::now());
             }
             Err(error) => {
                 tracing::error!(plugin = name, %error, "cannot write the files of the plugin object: the host tries again");
@@ -218,7 +218,7 @@ impl Objects {
                     // The former policy may grant more than this one.
                     self.end(&name, true).await;
                 }
-                self.act_again = Some(Instant::now() + DISK_RETRY_PAUSE);
+                self.act_again(Instant::now() + DISK_RETRY_PAUSE);
             }
         }
     }
@@ -254,7 +254,7 @@ impl Objects {
             Ok(()) => tracing::info!(plugin = name, revoked, "the files of the plugin object are removed: it ends"),
             Err(error) => {
                 self.ending.remove(name);
-                self.act_again = Some(Instant::now() + DISK_RETRY_PAUSE);
+                self.act_again(Instant::now() + DISK_RETRY_PAUSE);
                 tracing::error!(plugin = name, %error, "cannot remove the files of the plugin object: it runs on");
             }
         }

@@ -294,6 +294,11 @@ impl Objects {
     }
 
     /// The digests of the files that run now, as far as they belong to objects.
+    /// Acts again at `at`, or earlier if something else needs that.
+    fn act_again(&mut self, at: Instant) {
+        self.act_again = Some(self.act_again.map_or(at, |earlier| earlier.min(at)));
+    }
+
     fn running_digests(&self) -> BTreeMap<String, String> {
         let running = self.former.keys().filter_map(|name| {
             let digest = self.host.status.known(name)?.running_digest()?;
