@@ -127,7 +127,9 @@ impl Objects {
         let named: BTreeSet<_> = wanted.iter().map(|(name, _)| name.clone()).collect();
         let gone: Vec<_> = self.former.keys().filter(|name| !named.contains(*name)).cloned().collect();
         for name in gone {
-            self.end(&name, false).await;
+            // The last calls of a deleted plugin need its rights, unless the policy is deleted, too.
+            let revoked = self.followed.policies().get(&name).is_none_or(|policy| policy.source.is_err());
+            self.end(&name, revoked).await;
         }
         // Ends come first: an install may take long, and rights must go at once.
         for (name, _) in wanted.iter().filter(|(_, files)| files.is_none()) {
@@ -187,7 +189,11 @@ impl Objects {
             let file = fetched.as_ref().map(|fetched| fetched.place.path());
             directory.install(&of, installed.as_ref(), &wanted, file)
         });
-        match written.await.unwrap_or_else(|error| Err(InstallError::Disk(std::io::Error::other(error)))) {
+        let written = written.await.unwrap_or_else(|error| Err(InstallError::Disk(std::io::Error::other(error))));
+        if !matches!(written, Err(InstallError::Policy(_))) {
+            self.ending.has_policy(&name);
+        }
+        match written {
             Ok(()) => {
                 tracing::info!(plugin = name, "the files of the plugin object are installed");
                 self.ending.remove(&name);
@@ -243,10 +249,9 @@ impl Objects {
     /// Removes what runs, so that the plugin ends. If `revoked`, its calls lose their rights at once.
     async fn end(&mut self, name: &str, revoked: bool) {
         self.applied.remove(name);
-        if self.ending.get(name).is_some_and(|was_revoked| *was_revoked || !revoked) {
+        if !self.ending.must_end(name, revoked) {
             return;
         }
-        self.ending.insert(name.to_owned(), revoked);
         self.names.claim(name, BTreeSet::new());
         let (directory, of) = (self.directory.clone(), name.to_owned());
         let removed = windlass_world::spawn_blocking(move || directory.end(&of, revoked)).await;
@@ -275,7 +280,8 @@ impl Objects {
 
     /// Gives up the names of plugins that have ended. True if there were any.
     pub(super) async fn finish_ended(&mut self) -> bool {
-        let ended: Vec<_> = self.ending.keys().filter(|name| self.host.status.known(name).is_none()).cloned().collect();
+        let ended: Vec<_> =
+            self.ending.names().filter(|name| self.host.status.known(name).is_none()).cloned().collect();
         for name in &ended {
             self.ending.remove(name);
             let installed = self.installed.remove(name);

@@ -5,6 +5,7 @@
 //! carries out the plan, and [`report`] writes the status of objects.
 
 pub(crate) mod directory;
+mod ending;
 mod fetch;
 mod followed;
 mod installing;
@@ -26,6 +27,7 @@ use windlass_objects::{FetchState, InstalledArtefact, ObjectPlan, PlanInputs, Pl
 use windlass_store::{PluginStore, StoreError, StoreLimits};
 
 use self::directory::{ObjectDirectory, ObjectDirectoryError, taken_names};
+use self::ending::EndingPlugins;
 use self::fetch::{ArtefactError, ArtefactSource, CONFIG_MAP_READS_MAX, FetchedFile, HostSources};
 use self::followed::FollowedObjects;
 use self::report::Reporter;
@@ -131,7 +133,7 @@ impl OpenedObjects {
             running: BTreeMap::new(),
             retained: None,
             applied: BTreeMap::new(),
-            ending: BTreeMap::new(),
+            ending: EndingPlugins::default(),
             taken,
             act_again: None,
             install_errors: BTreeMap::new(),
@@ -170,14 +172,14 @@ impl FetchAttempts {
         self.begun.map_or(now, |begun| now.max(begun + FETCH_INTERVAL_MIN))
     }
 
-    /// Stops what is not wanted any more.
-    fn stop(&mut self) {
     /// Whether the attempts of an object that is gone still put off those of another object of its name. Otherwise one
     /// that is deleted and created without end would cause as many requests.
     fn puts_off(&self, now: Instant) -> bool {
         self.soonest(now) > now
     }
 
+    /// Stops what is not wanted any more.
+    fn stop(&mut self) {
         (self.due, self.file, self.running) = (None, None, None);
     }
 }
@@ -215,8 +217,7 @@ pub(crate) struct Objects {
     retained: Option<Vec<InstalledArtefact>>,
     /// The files that were written last.
     applied: BTreeMap<String, WantedFiles>,
-    /// The plugins whose files were removed, and which may still run, each with whether its policy was removed too.
-    ending: BTreeMap<String, bool>,
+    ending: EndingPlugins,
     /// The names of the operator's files.
     taken: BTreeSet<String>,
     /// When to carry out what could not be done at once.
@@ -293,12 +294,12 @@ impl Objects {
         is_due
     }
 
-    /// The digests of the files that run now, as far as they belong to objects.
     /// Acts again at `at`, or earlier if something else needs that.
     fn act_again(&mut self, at: Instant) {
         self.act_again = Some(self.act_again.map_or(at, |earlier| earlier.min(at)));
     }
 
+    /// The digests of the files that run now, as far as they belong to objects.
     fn running_digests(&self) -> BTreeMap<String, String> {
         let running = self.former.keys().filter_map(|name| {
             let digest = self.host.status.known(name)?.running_digest()?;
@@ -361,16 +362,16 @@ mod tests {
         assert_eq!(attempts.soonest(start), start);
         attempts.begun = Some(start);
         assert_eq!(attempts.soonest(start), start + FETCH_INTERVAL_MIN);
+        assert!(attempts.puts_off(start), "the object may be deleted and created again");
         let later = start + 2 * FETCH_INTERVAL_MIN;
         assert_eq!(attempts.soonest(later), later);
+        assert!(!attempts.puts_off(later));
     }
 
     #[test]
     fn changes_without_end_do_not_put_off_a_plan_for_ever() {
-        assert!(attempts.puts_off(start), "the object may be deleted and created again");
         let start = Instant::now();
         let mut quiet = QuietTime::begin(start);
-        assert!(!attempts.puts_off(later));
         assert_eq!(quiet.end(start), Some(start + OBJECTS_QUIET_TIME));
         assert_eq!(quiet.end(start + OBJECTS_QUIET_TIME), None);
         let mut now = start;
