@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 pub(super) struct EndingPlugins(BTreeMap<String, bool>);
 
 impl EndingPlugins {
-    /// Whether files of the plugin must be removed. Then it is one of these. If `revoked`, its policy goes as well, even
-    /// if the plugin ends already.
+    /// Whether files of the plugin must be removed. Then it is one of these. If `revoked`, its policy goes as well,
+    /// even if the plugin ends already.
     pub(super) fn must_end(&mut self, name: &str, revoked: bool) -> bool {
         if self.0.get(name).is_some_and(|was_revoked| *was_revoked || !revoked) {
             return false;

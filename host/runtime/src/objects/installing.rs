@@ -144,8 +144,8 @@ impl Objects {
         }
     }
 
-    /// Looks whether files were removed that the host has installed, as when the cache directory is emptied. True if so:
-    /// the next plan installs them again.
+    /// Looks whether files were removed that the host has installed, as when the cache directory is emptied. True if
+    /// so: the next plan installs them again.
     pub(super) async fn find_lost_files(&mut self) -> bool {
         let installed = self.applied.iter().map(|(name, files)| (name.clone(), files.config.is_some())).collect();
         let directory = self.directory.clone();

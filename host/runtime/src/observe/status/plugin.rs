@@ -289,7 +289,7 @@ impl PluginStatus {
 
     /// Why the newest configuration is not in force, if so.
     fn refused_config(&self) -> Option<String> {
-        locked(&self.refused_config).as_ref().and_then(|refused| refused.borrow().clone())
+        locked(&self.refused_config).as_ref().and_then(|refused| refused.borrow().clone().map(shortened))
     }
 
     /// Starts to fill the caches of the suspended plugin again, within the same limits, and does not wait for that.
