@@ -133,7 +133,7 @@ impl OwnObjects {
     }
 
     /// Patches the status of the cluster-scoped object `name` of `resource`, if it still has this `uid`, in the name of
-    /// `role`. `status` is a merge patch: what it leaves out stays, and what is null goes.
+    /// `role`. `status` is a merge patch: absent fields stay, and null fields are removed.
     pub async fn write_status(
         &self,
         role: &Principal,

@@ -28,7 +28,7 @@ pub enum GrantRefusal {
         /// The source that it allows, in words.
         allowed: String,
     },
-    /// The policy lists digests, and this is none of them.
+    /// The policy does not list this digest.
     DigestNotAllowed {
         /// The policy.
         policy: String,

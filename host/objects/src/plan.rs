@@ -118,8 +118,8 @@ fn plan_of(plugin: &Arc<PluginObject>, inputs: &PlanInputs<'_>) -> ObjectPlan {
     ObjectPlan { files, must_fetch, refusal, fetch, ..nothing }
 }
 
-/// The file of the object's current source. What is installed from this source is not fetched again, so that a restart
-/// needs no registry, and a tag is resolved once.
+/// The file of the object's current source. The host does not fetch an installed file again, so a restart needs no
+/// registry, and a tag is resolved once.
 fn fetched(
     plugin: &PluginObject,
     installed: Option<&InstalledArtefact>,

@@ -128,7 +128,7 @@ impl Reporter {
             let Some(written) = self.written.get_mut(&name).filter(|written| written.uid == uid) else { continue };
             written.is_in_flight = false;
             if let Err(error) = result {
-                // What was meant to be stored is not.
+                // The server has not stored this status.
                 written.status = Value::Null;
                 written.pause_until = Instant::now() + FAILED_WRITE_PAUSE;
                 if !error.is_gone() {
